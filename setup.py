@@ -8,7 +8,7 @@ What is built is found by globbing, so that a new C file or environment needs no
     envs/_prebuilt/NAME.LEVEL.so   envs/NAME.c, likewise once per level
 
 Levels are x86-64 (`base`), x86-64-v3 and x86-64-v4 on x86-64, and `base` alone elsewhere or where
-the compiler does not know the others; the code picks one at run time. `-march=native` is never used.
+the compiler does not know the others; the code picks one at run time. `-march=native` never is.
 CC, CFLAGS and ARCHFLAGS are honoured. An object is compiled again only when its source, a header
 that it includes or its command changed.
 """
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import fcntl
 import importlib
-import logging
 import os
 import shlex
 import shutil
@@ -31,7 +30,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from setuptools import Extension, setup
+from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
@@ -99,7 +98,7 @@ def is_fresh(unit: Unit, command_line: str) -> bool:
     return True
 
 
-def compile_unit(command: list[str], unit: Unit, force: bool) -> None:
+def compile_unit(command: list[str], unit: Unit, force: bool, verbose: bool) -> None:
     """Compiles one object; raises SystemExit with the compiler's own message."""
     unit.object.parent.mkdir(parents=True, exist_ok=True)
     depfile = unit.object.with_suffix(".d")
@@ -108,18 +107,19 @@ def compile_unit(command: list[str], unit: Unit, force: bool) -> None:
     line = shlex.join(full)
     if not force and is_fresh(unit, line):
         return
-    logging.info(line)
+    if verbose:
+        print(line, flush=True)
     if subprocess.run(full, check=False).returncode != 0:
         raise SystemExit(f"error: compiling {unit.source} failed")
     unit.object.with_suffix(".cmd").write_text(line)
 
 
-def compile_all(command: list[str], units: Iterable[Unit], force: bool) -> None:
+def compile_all(command: list[str], units: Iterable[Unit], force: bool, verbose: bool) -> None:
     """Compiles with as many processes as this one may use cores."""
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
     with ThreadPoolExecutor(cores) as executor:
-        for _ in executor.map(lambda unit: compile_unit(command, unit, force), units):
+        for _ in executor.map(lambda unit: compile_unit(command, unit, force, verbose), units):
             pass
 
 
@@ -183,7 +183,7 @@ class BuildExt(build_ext):
 
     def build_extension(self, ext: Extension) -> None:
         units = [unit for source in ext.sources for unit in self.units(ext, Path(source))]
-        compile_all(self.command, units, bool(self.force))
+        compile_all(self.command, units, bool(self.force), bool(self.verbose))
         ext.extra_objects = [str(unit.object) for unit in units]
         ext.depends = list(ext.extra_objects)
         ext.sources = []
@@ -236,7 +236,7 @@ class BuildExt(build_ext):
             for source in sources
             for level in self.levels
         ]
-        compile_all(self.command, units, bool(self.force))
+        compile_all(self.command, units, bool(self.force), bool(self.verbose))
         for unit in units:
             library = unit.object.with_suffix(".so")
             link = [*self.command, "-shared", str(unit.object), "-o", str(library), "-lm"]
@@ -260,8 +260,20 @@ def extensions() -> list[Extension]:
         sources = sorted(str(path) for pattern in patterns for path in Path().glob(pattern))
         if Path(pyx).exists():
             include_dirs = [*INCLUDES, numpy.get_include()]
-            found.append(Extension(name, [pyx, *sources], include_dirs=include_dirs, libraries=["m"]))
+            found.append(
+                Extension(name, [pyx, *sources], include_dirs=include_dirs, libraries=["m"])
+            )
     return found
 
 
-setup(ext_modules=extensions(), cmdclass={"build_ext": BuildExt})
+def packages() -> list[str]:
+    """The packages of pyproject.toml's package-dir table and the packages inside them."""
+    roots = {f"headrace.{folder}": folder for folder in ("engine", "envs", "trainers", "bench")}
+    roots["headrace"] = "headrace"
+    inner = (
+        f"{name}.{package}" for name, folder in roots.items() for package in find_packages(folder)
+    )
+    return [*roots, *inner]
+
+
+setup(packages=packages(), ext_modules=extensions(), cmdclass={"build_ext": BuildExt})
