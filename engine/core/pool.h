@@ -12,7 +12,8 @@
 
 typedef struct hr_pool hr_pool;
 
-/* worker: 0 .. threads-1, a slot for per-thread scratch; 0 is whichever thread waits. */
+/* worker: 0 .. threads-1, a slot for scratch that belongs to the job; 0 is whichever thread
+ * waits for it, so that two jobs waited for by two threads may both run as 0 at once. */
 typedef void (*hr_task_fn)(void *arg, int64_t task, int worker);
 
 /* Caller-owned; may live on the stack. Fill fn, arg, tasks; the rest belongs to the pool. */
@@ -21,23 +22,34 @@ typedef struct hr_job {
     void *arg;
     int64_t tasks;
     struct hr_job *next_job;
+    uint32_t generation;       /* of the pool: a job does not survive a fork */
     _Atomic int64_t next_task; /* first task nobody has taken */
-    _Atomic int64_t unfinished; /* tasks not yet finished */
-    _Atomic int32_t users; /* workers that may still look at the job */
+    _Atomic int32_t users;     /* the queue and the workers that still look at the job; 0: done */
 } hr_job;
 
-/* threads >= 1 counts the caller. Returns NULL when memory or threads cannot be had. */
+/* threads >= 1 counts the caller; threads are started by the first job. Where the system
+ * grants fewer the pool is slower, never wrong. Returns NULL when memory cannot be had.
+ *
+ * After a fork the child's first job starts threads of its own; jobs that were in flight
+ * at the fork are the parent's, and count as done in the child. */
 hr_pool *hr_pool_new(int threads);
 /* Waits for running tasks, joins the threads, frees. pool may be NULL. */
 void hr_pool_free(hr_pool *pool);
 int hr_pool_threads(const hr_pool *pool);
+/* How long threads spin before they sleep; 0 where threads outnumber the CPUs. */
+void hr_pool_set_spin(hr_pool *pool, int64_t nanoseconds);
+/* Changes in a forked child: what was in flight under another generation is lost. */
+uint32_t hr_pool_generation(hr_pool *pool);
 /* Queues the job and returns at once; jobs start in the order of submission. */
 void hr_pool_submit(hr_pool *pool, hr_job *job);
 /* Works on the job until none of its tasks is left, then waits until all have finished. */
 void hr_pool_wait(hr_pool *pool, hr_job *job);
+/* Runs one task of the job in the calling thread; returns 0 when none was left to take. */
+int hr_pool_help(hr_pool *pool, hr_job *job);
 /* 1 when all tasks of the job have finished; never blocks. */
 int hr_pool_done(hr_pool *pool, hr_job *job);
-/* submit + wait; runs in the calling thread when the pool or the job has only one. */
+/* submit + wait; runs in the calling thread when the pool is NULL or of one thread, or the
+ * job has one task. */
 void hr_pool_run(hr_pool *pool, hr_task_fn fn, void *arg, int64_t tasks);
 
 /* What other extension modules see of the pool (capsule "headrace.hr_pool_api"), since

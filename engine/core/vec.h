@@ -27,6 +27,7 @@ typedef struct hr_vec {
     /* per row */
     void *final_obs;          /* [rows] Obs: valid where terminated|truncated was set in the last step */
     uint8_t *present;         /* 1 where the row's agent acts at the next step */
+    uint8_t *ended;           /* 1 where the row's episode has ended and its world was not reset since */
     uint8_t *acted;           /* 1 where the row's last step was a transition (0: reset row, absent agent) */
     uint8_t *mask;            /* [rows][mask_size] or NULL */
     float *episode_return;    /* sum of rewards of the running episode */

@@ -1,0 +1,261 @@
+#define _GNU_SOURCE /* sched_getaffinity, futex */
+#include "pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "waitword.h"
+
+#define SPIN_NS 20000  /* a sleeping thread takes about this long to get going again */
+#define REVIVING UINT32_MAX
+
+/* Forks between the load of this module and the running process, counted in the child. */
+static _Atomic uint32_t forks;
+
+typedef struct worker {
+    struct hr_pool *pool;
+    pthread_t thread;
+    int index; /* 1 .. threads-1 */
+} worker;
+
+struct hr_pool {
+    int threads;                   /* with the one that waits */
+    int started;                   /* threads running; guarded by lock */
+    _Atomic int64_t spin_ns;       /* spin this long before sleeping */
+    _Atomic uint32_t generation;   /* value of `forks` under which the fields below hold */
+    _Atomic int closing;           /* 1: threads leave when the queue is empty */
+    pthread_mutex_t lock;          /* guards the queue and `started` */
+    hr_job *first, *last;          /* jobs that still have tasks to take, oldest first */
+    hr__word submitted;            /* counts submissions: idle threads wait for it */
+    hr__word finished;             /* counts finished jobs: waiting threads wait for it */
+    _Atomic int32_t idle_sleepers; /* threads asleep on `submitted` */
+    _Atomic int32_t done_sleepers; /* threads asleep on `finished` */
+    worker workers[];              /* [threads - 1] */
+};
+
+/* ---- fork ------------------------------------------------------------------------ */
+
+static void after_fork_in_child(void) { atomic_fetch_add(&forks, 1); }
+
+static void register_fork_handler(void) { pthread_atfork(NULL, NULL, after_fork_in_child); }
+
+/* Puts every field that threads share into its first state: no thread, no job. */
+static void set_idle(hr_pool *pool) {
+    pool->started = 0;
+    pool->first = pool->last = NULL;
+    pthread_mutex_init(&pool->lock, NULL);
+    hr__word_init(&pool->submitted);
+    hr__word_init(&pool->finished);
+    atomic_init(&pool->idle_sleepers, 0);
+    atomic_init(&pool->done_sleepers, 0);
+    atomic_init(&pool->closing, 0);
+}
+
+/* In a forked child the parent's threads do not exist and its lock may be held by one of
+ * them: the first caller starts the pool afresh. */
+static void ensure_own_generation(hr_pool *pool) {
+    const uint32_t now = atomic_load(&forks);
+    uint32_t seen = atomic_load_explicit(&pool->generation, memory_order_acquire);
+    if (seen == now) return;
+    if (seen != REVIVING && atomic_compare_exchange_strong(&pool->generation, &seen, REVIVING)) {
+        set_idle(pool);
+        atomic_store(&pool->generation, now);
+    }
+    while (atomic_load(&pool->generation) != now) sched_yield();
+}
+
+/* ---- jobs ------------------------------------------------------------------------ */
+
+/* Gives back one reference. The job may be gone afterwards. */
+static void release(hr_pool *pool, hr_job *job) {
+    if (atomic_fetch_sub(&job->users, 1) != 1) return;
+    atomic_fetch_add(&pool->finished.value, 1);
+    if (atomic_load(&pool->done_sleepers) > 0) hr__word_wake(&pool->finished, INT32_MAX);
+}
+
+/* Takes the job, whose last task has been taken, off the queue. Called by whoever took that
+ * task, while holding a reference of its own. */
+static void unlink_job(hr_pool *pool, hr_job *job) {
+    pthread_mutex_lock(&pool->lock);
+    hr_job *before = NULL;
+    for (hr_job *at = pool->first; at != job; at = at->next_job) before = at;
+    if (before == NULL) {
+        pool->first = job->next_job;
+    } else {
+        before->next_job = job->next_job;
+    }
+    if (pool->last == job) pool->last = before;
+    pthread_mutex_unlock(&pool->lock);
+    release(pool, job); /* the queue's reference */
+}
+
+/* Runs one task as `index`; 0 when none was left. The caller holds a reference. */
+static int run_one(hr_pool *pool, hr_job *job, int index) {
+    const int64_t tasks = job->tasks;
+    if (atomic_load_explicit(&job->next_task, memory_order_relaxed) >= tasks) return 0;
+    const int64_t task = atomic_fetch_add(&job->next_task, 1);
+    if (task >= tasks) return 0;
+    if (task == tasks - 1) unlink_job(pool, job);
+    job->fn(job->arg, task, index);
+    return 1;
+}
+
+/* The oldest job with tasks to take, with a reference to it; NULL when there is none. */
+static hr_job *take_job(hr_pool *pool) {
+    pthread_mutex_lock(&pool->lock);
+    hr_job *job = pool->first;
+    while (job != NULL &&
+           atomic_load_explicit(&job->next_task, memory_order_relaxed) >= job->tasks) {
+        job = job->next_job; /* somebody is about to unlink it */
+    }
+    if (job != NULL) atomic_fetch_add(&job->users, 1);
+    pthread_mutex_unlock(&pool->lock);
+    return job;
+}
+
+/* ---- threads --------------------------------------------------------------------- */
+
+static void *work(void *arg) {
+    const worker *self = arg;
+    hr_pool *pool = self->pool;
+    for (;;) {
+        const uint32_t seen = atomic_load(&pool->submitted.value);
+        hr_job *job = take_job(pool);
+        if (job != NULL) {
+            while (run_one(pool, job, self->index)) {
+            }
+            release(pool, job);
+            continue;
+        }
+        if (atomic_load(&pool->closing)) return NULL;
+        if (hr__word_spin(&pool->submitted, seen, atomic_load(&pool->spin_ns))) continue;
+        atomic_fetch_add(&pool->idle_sleepers, 1);
+        hr__word_wait(&pool->submitted, seen, -1);
+        atomic_fetch_sub(&pool->idle_sleepers, 1);
+    }
+}
+
+/* Called with the lock held. Signals are left to the threads of the caller's program. */
+static void start_threads(hr_pool *pool) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (pool->started < pool->threads - 1) {
+        worker *next = &pool->workers[pool->started];
+        next->pool = pool;
+        next->index = pool->started + 1;
+        if (pthread_create(&next->thread, NULL, work, next) != 0) break;
+        pool->started++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static int usable_cpus(void) {
+#ifdef __linux__
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+#endif
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online < 1 ? 1 : (int)online;
+}
+
+/* ---- public ---------------------------------------------------------------------- */
+
+hr_pool *hr_pool_new(int threads) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, register_fork_handler);
+    if (threads < 1) threads = 1;
+    hr_pool *pool = calloc(1, sizeof *pool + (size_t)(threads - 1) * sizeof(worker));
+    if (pool == NULL) return NULL;
+    pool->threads = threads;
+    set_idle(pool);
+    atomic_init(&pool->spin_ns, threads > usable_cpus() ? 0 : SPIN_NS);
+    atomic_init(&pool->generation, atomic_load(&forks));
+    return pool;
+}
+
+void hr_pool_free(hr_pool *pool) {
+    if (pool == NULL) return;
+    ensure_own_generation(pool);
+    atomic_store(&pool->closing, 1);
+    atomic_fetch_add(&pool->submitted.value, 1);
+    hr__word_wake(&pool->submitted, INT32_MAX);
+    for (int i = 0; i < pool->started; i++) pthread_join(pool->workers[i].thread, NULL);
+    hr__word_destroy(&pool->submitted);
+    hr__word_destroy(&pool->finished);
+    pthread_mutex_destroy(&pool->lock);
+    free(pool);
+}
+
+int hr_pool_threads(const hr_pool *pool) { return pool->threads; }
+
+void hr_pool_set_spin(hr_pool *pool, int64_t nanoseconds) {
+    atomic_store(&pool->spin_ns, nanoseconds);
+}
+
+uint32_t hr_pool_generation(hr_pool *pool) {
+    ensure_own_generation(pool);
+    return atomic_load(&pool->generation);
+}
+
+/* `helpers`: threads that may be of use beside the caller. */
+static void enqueue(hr_pool *pool, hr_job *job, int64_t helpers) {
+    ensure_own_generation(pool);
+    job->next_job = NULL;
+    job->generation = atomic_load(&pool->generation);
+    atomic_init(&job->next_task, 0);
+    atomic_init(&job->users, job->tasks > 0 ? 1 : 0);
+    if (job->tasks <= 0) return;
+    pthread_mutex_lock(&pool->lock);
+    if (pool->started < pool->threads - 1) start_threads(pool);
+    if (pool->last == NULL) {
+        pool->first = job;
+    } else {
+        pool->last->next_job = job;
+    }
+    pool->last = job;
+    pthread_mutex_unlock(&pool->lock);
+    atomic_fetch_add(&pool->submitted.value, 1);
+    if (atomic_load(&pool->idle_sleepers) > 0) hr__word_wake(&pool->submitted, helpers);
+}
+
+void hr_pool_submit(hr_pool *pool, hr_job *job) { enqueue(pool, job, job->tasks); }
+
+int hr_pool_done(hr_pool *pool, hr_job *job) {
+    ensure_own_generation(pool);
+    return job->generation != atomic_load(&pool->generation) || atomic_load(&job->users) == 0;
+}
+
+int hr_pool_help(hr_pool *pool, hr_job *job) {
+    if (hr_pool_done(pool, job)) return 0;
+    atomic_fetch_add(&job->users, 1);
+    const int ran = run_one(pool, job, 0);
+    release(pool, job);
+    return ran;
+}
+
+void hr_pool_wait(hr_pool *pool, hr_job *job) {
+    while (hr_pool_help(pool, job)) {
+    }
+    while (!hr_pool_done(pool, job)) {
+        const uint32_t seen = atomic_load(&pool->finished.value);
+        if (hr_pool_done(pool, job)) return;
+        if (hr__word_spin(&pool->finished, seen, atomic_load(&pool->spin_ns))) continue;
+        atomic_fetch_add(&pool->done_sleepers, 1);
+        if (!hr_pool_done(pool, job)) hr__word_wait(&pool->finished, seen, -1);
+        atomic_fetch_sub(&pool->done_sleepers, 1);
+    }
+}
+
+void hr_pool_run(hr_pool *pool, hr_task_fn fn, void *arg, int64_t tasks) {
+    if (pool == NULL || pool->threads == 1 || tasks <= 1) {
+        for (int64_t task = 0; task < tasks; task++) fn(arg, task, 0);
+        return;
+    }
+    hr_job job = {.fn = fn, .arg = arg, .tasks = tasks};
+    enqueue(pool, &job, tasks - 1);
+    hr_pool_wait(pool, &job);
+}
