@@ -1,0 +1,108 @@
+"""Environments in flight: what `VecEnv.send` has handed out and `VecEnv.recv` collects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import _core
+from .errors import ArgumentError, ArgumentTypeError, CallOrderError
+
+if TYPE_CHECKING:
+    from .actions import ActionReader
+
+
+class Flight:
+    """Which worlds are being stepped, and which rows the caller was handed last.
+
+    Rows are what callers name: world w owns the rows [w*agents, (w+1)*agents), and a world
+    is sent and received as a whole.
+    """
+
+    def __init__(self, core: _core.Vec, pool: _core.Pool, worlds: int, agents: int) -> None:
+        self._stepper = _core.AsyncStepper(core, pool)
+        self._flying = np.zeros(worlds, np.bool_)
+        self._agents = agents
+        self._all_rows = np.arange(worlds * agents, dtype=np.int64)
+        self._handed = self._all_rows
+        self.in_flight = 0  # worlds
+
+    def hand_out_all(self) -> None:
+        """After a reset: every row is in the caller's hands."""
+        self._handed = self._all_rows
+
+    def send(
+        self, reader: ActionReader, actions: Any, env_ids: Any, finished: np.ndarray | None
+    ) -> None:
+        """Checks everything, then starts one step of the worlds of `env_ids`.
+
+        finished: bool [worlds], worlds that must be reset first; None where there is no such.
+        """
+        rows = self._handed if env_ids is None else self._parse_ids(env_ids)
+        worlds = rows if self._agents == 1 else rows[:: self._agents] // self._agents
+        flying = self._flying[worlds]
+        if flying.any():
+            row = int(worlds[flying.argmax()]) * self._agents
+            raise CallOrderError(
+                f"send() of environment {row}, which is still in flight: recv() it first"
+            )
+        if finished is not None and finished[worlds].any():
+            row = int(worlds[finished[worlds].argmax()]) * self._agents
+            raise CallOrderError(
+                f"send() to environment {row}, whose episode has ended: with "
+                "autoreset_mode='Disabled' reset it first, with options={'reset_mask': ...}"
+            )
+        reader.read(actions, rows)
+        self._flying[worlds] = True
+        self.in_flight += len(worlds)
+        self._stepper.submit(np.ascontiguousarray(worlds))
+
+    def recv(self, worlds: int) -> tuple[np.ndarray, np.ndarray]:
+        """Waits for the first `worlds` worlds: (int64 world numbers, int64 rows), ascending."""
+        if self.in_flight == 0:
+            raise CallOrderError("recv() without send(): no environment is in flight")
+        done = np.sort(self._stepper.wait(min(worlds, self.in_flight)))
+        self._flying[done] = False
+        self.in_flight -= len(done)
+        rows = done
+        if self._agents > 1:
+            rows = (done[:, None] * self._agents + np.arange(self._agents)).reshape(-1)
+        self._handed = rows
+        return done, rows
+
+    def drain(self) -> None:
+        """Waits for all that is in flight and drops it."""
+        while self.in_flight:
+            self.recv(self.in_flight)
+
+    def _parse_ids(self, env_ids: Any) -> np.ndarray:
+        rows = np.asarray(env_ids)
+        if rows.ndim != 1 or rows.size == 0:
+            raise ArgumentError(
+                f"env_ids has shape {rows.shape}: expected a list with at least one environment"
+            )
+        if rows.dtype.kind not in "iu":
+            raise ArgumentTypeError(f"env_ids has dtype {rows.dtype}: expected integers")
+        rows = np.ascontiguousarray(rows, np.int64)
+        total = self._all_rows.size
+        outside = (rows < 0) | (rows >= total)
+        if outside.any():
+            at = int(outside.argmax())
+            raise ArgumentError(f"env_ids[{at}] is {rows[at]}: environments are 0 to {total - 1}")
+        if np.bincount(rows, minlength=1).max() > 1:
+            twice = int(np.bincount(rows).argmax())
+            raise ArgumentError(f"env_ids names environment {twice} more than once")
+        if self._agents > 1:
+            self._check_whole_worlds(rows)
+        return rows
+
+    def _check_whole_worlds(self, rows: np.ndarray) -> None:
+        agents = self._agents
+        starts = rows[::agents] // agents * agents
+        whole = np.add.outer(starts, np.arange(agents)).reshape(-1)
+        if rows.size % agents or not np.array_equal(rows, whole):
+            raise ArgumentError(
+                f"env_ids splits a world: the {agents} environments of a world are sent "
+                "together and in order"
+            )
