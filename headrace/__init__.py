@@ -1,0 +1,86 @@
+"""headrace: environments in C, batched and trained with PPO at the speed of the machine.
+
+    import headrace
+
+    envs = headrace.make_vec("cartpole", 1024)     # a gymnasium.vector.VectorEnv
+    result = headrace.train("cartpole", seed=1)    # PPO on the CPU, without torch
+
+Importing it registers the shipped environments with Gymnasium ("headrace/CartPole-v1") and
+loads neither torch nor numba.
+"""
+
+from __future__ import annotations
+
+import importlib
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .engine.errors import HeadraceError
+    from .engine.make import make_vec
+    from .engine.registration import register
+    from .engine.vector import VecEnv
+    from .trainers.config import TrainConfig
+    from .trainers.evaluate import evaluate
+    from .trainers.train import TrainResult, train
+
+    __version__: str
+
+__all__ = [
+    "HeadraceError",
+    "TrainConfig",
+    "TrainResult",
+    "VecEnv",
+    "evaluate",
+    "make_vec",
+    "register",
+    "train",
+]
+
+# public name: the module that defines it, imported at first use
+_HOMES = {
+    "HeadraceError": ".engine.errors",
+    "TrainConfig": ".trainers.config",
+    "TrainResult": ".trainers.train",
+    "VecEnv": ".engine.vector",
+    "evaluate": ".trainers.evaluate",
+    "make_vec": ".engine.make",
+    "register": ".engine.registration",
+    "train": ".trainers.train",
+}
+
+
+def _require_engine() -> None:
+    """ImportError in one sentence where this folder is not a whole, built package."""
+    try:
+        built = find_spec(".engine._core", __name__) and find_spec(".trainers._native", __name__)
+    except ModuleNotFoundError:
+        built = None
+    if built is None:
+        raise ImportError(
+            f"headrace was imported from {Path(__file__).parent}, which holds no compiled engine: "
+            "run `pip install -e .` in the root of the repository, or start Python in another "
+            "folder to get the headrace that is installed"
+        )
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value: Any = version("headrace")
+    elif name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name], __name__), name)
+    else:
+        raise AttributeError(f"module 'headrace' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})
+
+
+_require_engine()
+importlib.import_module(".envs", __name__)  # registers the shipped environments

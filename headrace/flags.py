@@ -1,0 +1,138 @@
+"""Command-line flags made from a settings class (see trainers/settings.py).
+
+Each setting becomes one flag; its help and the values it takes come from the class. What the
+user got wrong is one sentence that names the flag, the value and the way out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+from .engine.errors import HeadraceError
+from .trainers.settings import ConfigError, Setting, settings, unknown
+
+
+class UsageError(HeadraceError, ValueError):
+    """A command line that cannot be understood."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Verb:
+    """One command of headrace: what it does and the settings it takes."""
+
+    name: str
+    summary: str
+    settings: type
+    example: str
+
+    def parse(
+        self, argv: Sequence[str], defaults: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """The values given in `argv` by name: flags that were not given are left out.
+
+        `defaults` replaces the defaults that the help shows. Raises UsageError or ConfigError;
+        SystemExit(0) after printing the help.
+        """
+        parser = _parser(self, defaults or {})
+        known = settings(self.settings)
+        given, rest = parser.parse_known_args(_single_tokens(argv, known))
+        if rest:
+            raise _unrecognised(rest[0], known)
+        return {
+            name: value if isinstance(value, bool) else known[name].parse(value, _label(known[name]))
+            for name, value in vars(given).items()
+        }
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse that raises its complaints instead of printing usage and exiting."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message[0].lower()}{message[1:]}; see {self.prog} --help")
+
+
+def flag(name: str) -> str:
+    """The flag of a setting: num_envs is --num-envs."""
+    return "--" + name.replace("_", "-")
+
+
+def _parser(verb: Verb, defaults: Mapping[str, Any]) -> _Parser:
+    width = min(shutil.get_terminal_size().columns, 100)
+    parser = _Parser(
+        prog=f"headrace {verb.name}",
+        description=verb.summary,
+        epilog=f"example: {verb.example}",
+        argument_default=argparse.SUPPRESS,
+        allow_abbrev=False,
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=30, width=width),
+    )
+    for item in settings(verb.settings).values():
+        text = _help(item, defaults.get(item.name, item.default)).replace("%", "%%")
+        if item.rule.positional:
+            optional = item.optional or item.default is not dataclasses.MISSING
+            parser.add_argument(
+                item.name, metavar=item.name.upper(), nargs="?" if optional else None, help=text
+            )
+        elif item.kind is bool:
+            switch: Any = argparse.BooleanOptionalAction
+            parser.add_argument(flag(item.name), action=switch, dest=item.name, help=text)
+        else:
+            parser.add_argument(
+                flag(item.name), dest=item.name, metavar=_metavar(item), help=text
+            )
+    return parser
+
+
+def _help(item: Setting, default: Any) -> str:
+    if default is dataclasses.MISSING or default is None or default == ():
+        return item.rule.help
+    if isinstance(default, bool):
+        shown = "yes" if default else "no"
+    elif isinstance(default, tuple):
+        shown = ",".join(f"{v[0]}={v[1]}" if isinstance(v, tuple) else str(v) for v in default)
+    else:
+        shown = str(default)
+    return f"{item.rule.help} (default: {shown})"
+
+
+def _metavar(item: Setting) -> str:
+    return {int: "N", float: "X", str: "TEXT", tuple[int, ...]: "N,N"}.get(item.kind, "NAME=X")
+
+
+def _label(item: Setting) -> str:
+    return item.name.upper() if item.rule.positional else flag(item.name)
+
+
+def _single_tokens(argv: Sequence[str], known: Mapping[str, Setting]) -> list[str]:
+    """`--lr -1` as `--lr=-1`, so that a negative number is a value and reaches its check."""
+    takes_value = {flag(item.name) for item in known.values() if item.kind is not bool}
+    joined: list[str] = []
+    for token in argv:
+        if joined and joined[-1] in takes_value and token[:1] == "-" and _negative(token):
+            joined[-1] += f"={token}"
+        else:
+            joined.append(token)
+    return joined
+
+
+def _negative(token: str) -> bool:
+    return token[1:2].isdigit() or token[1:2] == "."
+
+
+def _unrecognised(token: str, known: Mapping[str, Setting]) -> HeadraceError:
+    if not token.startswith("-"):
+        return UsageError(f"unexpected argument {token!r}")
+    name = token.partition("=")[0]
+    flags: list[str] = []
+    for item in known.values():
+        if not item.rule.positional:
+            flags += [flag(item.name)] + ([f"--no-{flag(item.name)[2:]}"] * (item.kind is bool))
+    return unknown(name, flags, "flag")
+
+
+Command = Callable[[list[str]], int]
+__all__ = ["Command", "ConfigError", "UsageError", "Verb", "flag"]

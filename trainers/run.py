@@ -1,0 +1,269 @@
+"""The folder of a run: configuration, metrics and checkpoints.
+
+    config.toml                        the resolved configuration and what was built
+    metrics.jsonl                      one JSON object a line, see metrics.py
+    checkpoints/<step>/policy.safetensors   weights and normalisation: equal policies, equal bytes
+    checkpoints/<step>/state.safetensors    everything else that resuming needs: arrays …
+    checkpoints/<step>/state.json           … and numbers
+
+A checkpoint is written under a temporary name and renamed, so that a folder with a number for
+a name is always whole. Opening a run only ever reads data: nothing in it is executed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine.errors import HeadraceError
+from .config import TrainConfig, read_toml
+from .settings import ConfigError, settings
+
+Tensors = dict[str, NDArray[Any]]
+
+
+class RunError(HeadraceError):
+    """A run folder that is missing, in the way, incomplete or damaged."""
+
+
+class RunExistsError(RunError, ValueError):
+    """The folder asked for already holds something."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A run on disk. Use `create` for a new one and `open` for one that is there."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, config: TrainConfig, name: str) -> Run:
+        """Makes the folder `config.run_dir`, or runs/<name>-<time>, and writes nothing in it.
+
+        Raises RunExistsError when the folder asked for is not empty, RunError when it cannot
+        be made.
+        """
+        if config.run_dir is None:
+            return cls(_fresh_folder(Path("runs"), name))
+        path = Path(config.run_dir)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            empty = not any(path.iterdir())
+        except OSError as error:
+            raise RunError(f"run folder {path} cannot be made: {error.strerror}") from error
+        if not empty:
+            raise RunExistsError(
+                f"run folder {path} is not empty; name another with --run-dir, or continue the "
+                f"run in it with --resume {path}"
+            )
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: str | Path) -> Run:
+        """The run in the folder `path`; RunError when there is none."""
+        run = cls(Path(path))
+        if not (run.path / "config.toml").is_file():
+            what = "holds no config.toml" if run.path.is_dir() else "is not a folder"
+            raise RunError(f"{path} is no run: it {what}; a run's folder is printed by train")
+        return run
+
+    def write_config(self, config: TrainConfig, build: Mapping[str, str]) -> None:
+        """Writes config.toml: every setting, and the table [build] of hashes and versions."""
+        table = {item: getattr(config, item) for item in settings(TrainConfig)}
+        params = dict(table.pop("params"))
+        table.pop("run_dir")
+        text = toml_lines(table) + "\n[params]\n" + toml_lines(params)
+        text += "\n[build]\n" + toml_lines(build)
+        _write_atomically(self.path / "config.toml", text.encode())
+
+    def read_config(self) -> tuple[TrainConfig, dict[str, str]]:
+        """(the configuration with run_dir set to this folder, the table [build])."""
+        file = self.path / "config.toml"
+        table = read_toml(file)
+        build = table.pop("build", {})
+        try:
+            config = TrainConfig(**{**table, "run_dir": str(self.path)})
+        except (ConfigError, TypeError) as error:
+            raise RunError(f"{file} is damaged: {error}") from None
+        return config, build
+
+    def open_metrics(self, append: bool) -> IO[str]:
+        """metrics.jsonl opened for writing, one line at a time."""
+        return (self.path / "metrics.jsonl").open("a" if append else "w", buffering=1)
+
+    def checkpoint_path(self, step: int) -> Path:
+        """The folder of the checkpoint after `step` steps."""
+        return self.path / "checkpoints" / str(step)
+
+    def checkpoints(self) -> list[int]:
+        """The steps at which there are checkpoints, ascending."""
+        folder = self.path / "checkpoints"
+        if not folder.is_dir():
+            return []
+        return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdecimal())
+
+    def latest(self) -> int:
+        """The step of the newest checkpoint; RunError when there is none."""
+        steps = self.checkpoints()
+        if not steps:
+            raise RunError(f"run {self.path} holds no checkpoint yet")
+        return steps[-1]
+
+    def save(self, step: int, policy: Tensors, state: Mapping[str, Any], keep: int) -> Path:
+        """Writes checkpoint `step` and drops all but the newest `keep`; returns its folder.
+
+        `state` is a nested dict of arrays, numbers, texts and None. RunError when the disk
+        refuses; older checkpoints stay as they are.
+        """
+        target = self.checkpoint_path(step)
+        arrays, plain = flatten(state)
+        files = {
+            "policy.safetensors": _packed(policy),
+            "state.safetensors": _packed(arrays),
+            "state.json": json.dumps(plain, allow_nan=False).encode(),
+        }
+        temporary = target.with_name(f".{step}-{os.getpid()}")
+        try:
+            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir(parents=True)
+            for name, data in files.items():
+                (temporary / name).write_bytes(data)
+            _discard(target)
+            temporary.rename(target)
+        except OSError as error:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise RunError(f"checkpoint {target} cannot be written: {error.strerror}") from error
+        for old in self.checkpoints()[:-keep]:
+            _discard(self.checkpoint_path(old))
+        return target
+
+    def load_policy(self, step: int) -> Tensors:
+        """The tensors of checkpoint `step`'s policy by name."""
+        return _unpacked(self._existing(step) / "policy.safetensors")
+
+    def load_state(self, step: int) -> dict[str, Any]:
+        """The state of checkpoint `step`, nested as it was given to `save`."""
+        folder = self._existing(step)
+        file = folder / "state.json"
+        try:
+            plain = json.loads(file.read_text())
+        except (OSError, ValueError) as error:
+            raise RunError(f"{file} is missing or damaged: {error}") from None
+        return unflatten(_unpacked(folder / "state.safetensors"), plain)
+
+    def _existing(self, step: int) -> Path:
+        folder = self.checkpoint_path(step)
+        if not folder.is_dir():
+            there = ", ".join(map(str, self.checkpoints())) or "none"
+            raise RunError(f"run {self.path} has no checkpoint {step}; there are: {there}")
+        return folder
+
+
+def flatten(state: Mapping[str, Any], prefix: str = "") -> tuple[Tensors, dict[str, Any]]:
+    """Splits a nested dict into (arrays, plain values), both flat with names like "a/b"."""
+    arrays: Tensors = {}
+    plain: dict[str, Any] = {}
+    for name, value in state.items():
+        if isinstance(value, Mapping):
+            more_arrays, more_plain = flatten(value, f"{prefix}{name}/")
+            arrays |= more_arrays
+            plain |= more_plain
+        elif isinstance(value, np.ndarray):
+            arrays[prefix + name] = value
+        else:
+            plain[prefix + name] = value.item() if isinstance(value, np.generic) else value
+    return arrays, plain
+
+
+def unflatten(arrays: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:
+    """The nested dict that `flatten` took apart."""
+    state: dict[str, Any] = {}
+    for name, value in (*arrays.items(), *plain.items()):
+        *path, last = name.split("/")
+        inner = state
+        for part in path:
+            inner = inner.setdefault(part, {})
+        inner[last] = value
+    return state
+
+
+def toml_lines(table: Mapping[str, Any]) -> str:
+    """A flat table in TOML; None has no TOML and is left out."""
+    return "".join(
+        f"{name} = {_toml_value(value)}\n" for name, value in table.items() if value is not None
+    )
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, (tuple, list)):
+        return "[" + ", ".join(_toml_value(entry) for entry in value) + "]"
+    return repr(value)
+
+
+def _packed(tensors: Mapping[str, Any]) -> bytes:
+    from safetensors.numpy import save
+
+    return save({name: np.ascontiguousarray(array) for name, array in tensors.items()})
+
+
+def _unpacked(file: Path) -> Tensors:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        return dict(load(file.read_bytes()))
+    except OSError as error:
+        raise RunError(f"{file} cannot be read: {error.strerror}") from error
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise RunError(f"{file} is damaged, no safetensors file: {error}") from None
+
+
+def _write_atomically(file: Path, data: bytes) -> None:
+    temporary = file.with_name(f".{file.name}-{os.getpid()}")
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(file)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise RunError(f"{file} cannot be written: {error.strerror}") from error
+
+
+def _discard(folder: Path) -> None:
+    """Removes a checkpoint; under another name first, so that none is ever seen half gone."""
+    if folder.exists():
+        doomed = folder.with_name(f".old-{folder.name}-{os.getpid()}")
+        folder.rename(doomed)
+        shutil.rmtree(doomed, ignore_errors=True)
+
+
+def _fresh_folder(parent: Path, name: str) -> Path:
+    """parent/<name>-<time>, with -2, -3, … where another run began in the same second."""
+    stem = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    attempt = 1
+    while True:
+        path = parent / (stem if attempt == 1 else f"{stem}-{attempt}")
+        try:
+            path.mkdir(parents=True)
+            return path
+        except FileExistsError:
+            if not parent.is_dir():
+                raise RunError(f"{parent} is a file: runs cannot be kept in it") from None
+            attempt += 1
+        except OSError as error:
+            raise RunError(
+                f"run folder {path} cannot be made: {error.strerror}; choose another place with "
+                "--run-dir"
+            ) from error
