@@ -1,0 +1,132 @@
+"""Results of a benchmark: one JSON document, and tables for people."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..engine.errors import HeadraceError
+from .timing import Spread
+
+
+class ResultsError(HeadraceError, OSError):
+    """Results that cannot be written."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """One figure. `value` is the median; None when it could not be measured (`note` says why)."""
+
+    name: str  # what was measured, e.g. vecenv-4096
+    impl: str  # whose: headrace, Gymnasium CartPoleVectorEnv, ...
+    env: str
+    threads: int
+    value: float | None
+    unit: str  # steps/s, us/call, s, share, GFLOP/s
+    min: float | None
+    median: float | None
+    max: float | None
+    repeats: int
+    note: str
+
+    @classmethod
+    def measured(
+        cls,
+        name: str,
+        impl: str,
+        env: str,
+        threads: int,
+        spread: Spread,
+        unit: str,
+        note: str = "",
+    ) -> Result:
+        """A result from repeated measurements."""
+        return cls(
+            name,
+            impl,
+            env,
+            threads,
+            spread.median,
+            unit,
+            spread.min,
+            spread.median,
+            spread.max,
+            spread.repeats,
+            note,
+        )
+
+    @classmethod
+    def missing(cls, name: str, impl: str, env: str, unit: str, note: str) -> Result:
+        """A result that could not be had."""
+        return cls(name, impl, env, 0, None, unit, None, None, None, 0, note)
+
+
+def document(machine: dict[str, Any], results: Sequence[Result]) -> dict[str, Any]:
+    """The JSON document of a benchmark: {machine, results: [...]}."""
+    return {"machine": machine, "results": [dataclasses.asdict(result) for result in results]}
+
+
+def save(path: Path, contents: dict[str, Any]) -> None:
+    """Writes the document to a file, making its folder; ResultsError when that fails."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(contents, indent=2, allow_nan=False) + "\n")
+    except OSError as error:
+        raise ResultsError(f"--out {path} cannot be written: {error.strerror}") from error
+
+
+def shown(value: float | None, unit: str) -> str:
+    """A figure for people: three significant digits, millions as M."""
+    if value is None:
+        return "-"
+    if unit == "share":
+        return f"{100 * value:.1f} %"
+    if value >= 1e6:
+        return f"{_digits(value / 1e6)} M"
+    if value >= 1e4:
+        return f"{_digits(value / 1e3)} k"
+    return _digits(value)
+
+
+def _digits(value: float) -> str:
+    decimals = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3
+    return f"{value:,.{decimals}f}"
+
+
+def print_report(
+    title: str,
+    machine: dict[str, Any],
+    results: Sequence[Result],
+    ratios: Sequence[tuple[str, float]],
+) -> None:
+    """The machine, a table of results and the ratios between them, on stderr."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(file=sys.stderr)
+    console.print(
+        f"{machine['cpu']}, {machine['cores']} usable cores, {machine['system']}, "
+        f"Python {machine['python']}, {machine['compiler'] or 'no C compiler'}",
+        highlight=False,
+    )
+    versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
+    console.print(f"{versions}\n$ {machine['command']}", highlight=False)
+    if machine["load"] is not None and machine["load"] > 0.5 * machine["cores"]:
+        console.print(f"[yellow]load {machine['load']}: other work disturbs these figures[/]")
+    table = Table(title=title, title_justify="left")
+    for header in ("what", "whose", "threads"):
+        table.add_column(header)
+    for header in ("median", "min", "max"):
+        table.add_column(header, justify="right")
+    table.add_column("unit")
+    table.add_column("note", overflow="fold")
+    for each in results:
+        figures = (shown(value, each.unit) for value in (each.median, each.min, each.max))
+        table.add_row(each.name, each.impl, str(each.threads or ""), *figures, each.unit, each.note)
+    console.print(table)
+    for sentence, ratio in ratios:
+        console.print(f"{ratio:8.2f} ×  {sentence}", highlight=False)

@@ -1,0 +1,185 @@
+"""`headrace bench env`: how fast CartPole steps, headrace's and its peers', in one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..engine.cpus import available_cpus
+from .batches import (
+    ACTION_BATCHES,
+    Batch,
+    NotInstalled,
+    envpool,
+    gymnasium_numpy,
+    gymnasium_sync,
+    headrace_batch,
+    pufferlib,
+    stepper,
+    transitions_per_row,
+)
+from .check import CheckFailed, check_cartpole
+from .results import Result
+from .timing import Case, Spread, measure
+
+ENV = "cartpole"
+SMALL, LARGE = 4096, 65536  # worlds: a batch that fits the caches, and one to share
+STEPS, MICROSECONDS = "steps/s", "us/call"
+KERNEL = "headrace kernel"
+YARDSTICK = "Gymnasium CartPoleVectorEnv"
+Announce = Callable[[int, int], None]  # (runs done, runs in all)
+
+
+@dataclass
+class Plan:
+    """The cases to time, what each of them is, and the results that are known without timing."""
+
+    cases: list[Case] = field(default_factory=list)
+    about: dict[str, tuple[Batch, str]] = field(default_factory=dict)  # case: (batch, unit)
+    missing: list[Result] = field(default_factory=list)
+
+    def add(self, batch: Batch, run: Callable[[int], object], work: float, unit: str) -> None:
+        name = f"{batch.name}/{batch.impl}/{batch.threads}"
+        self.cases.append(Case(name, run, work))
+        self.about[name] = (batch, unit)
+
+
+def thread_counts() -> list[int]:
+    """1, 2 and all the usable cores."""
+    return sorted({1, min(2, available_cpus()), available_cpus()})
+
+
+def batches() -> Iterator[Callable[[], Batch]]:
+    """What is compared, each made when asked for: a peer may not be installed."""
+    many = thread_counts()[-1]
+    for copy in (False, True):
+        for threads in thread_counts():
+            for num_envs in (SMALL, LARGE):
+                yield partial(headrace_batch, num_envs, threads, copy)
+    yield partial(gymnasium_numpy, 1024)
+    yield partial(gymnasium_numpy, SMALL)
+    yield partial(gymnasium_sync, 16)
+    yield partial(envpool, 16 * many, many)
+    yield partial(envpool, SMALL, many)
+    yield partial(pufferlib, SMALL)
+
+
+def run(*, rounds: int, seconds: float, announce: Announce) -> list[Result]:
+    """Checks, then measures everything in interleaved rounds; results in the order of the table."""
+    with ExitStack() as stack:
+        plan = Plan()
+        for num_envs in (SMALL, LARGE):
+            for threads in thread_counts():
+                _plan_kernel(plan, stack, num_envs, threads)
+        for make in batches():
+            _plan_batch(plan, stack, make)
+        _plan_single(plan, stack)
+        total = rounds * len(plan.cases)
+        spreads = measure(
+            plan.cases,
+            rounds=rounds,
+            seconds=seconds,
+            announce=lambda done: announce(done, total),
+        )
+    return [_result(plan, name, spread) for name, spread in spreads.items()] + plan.missing
+
+
+def _plan_kernel(plan: Plan, stack: ExitStack, num_envs: int, threads: int) -> None:
+    """The engine's step without the Python of VecEnv.step: actions are laid in its memory.
+
+    Same-step autoreset, so that every row of every step is a transition.
+    """
+    from ..engine.make import make_vec
+
+    executor = "serial" if threads == 1 else "threads"
+    env = stack.enter_context(
+        closing(
+            make_vec(ENV, num_envs, executor=executor, threads=threads, autoreset_mode="SameStep")
+        )
+    )
+    batch = Batch(
+        f"kernel-{num_envs}",
+        KERNEL,
+        num_envs,
+        threads,
+        lambda: env,
+        next_step=False,
+        ours=True,
+        action_dtype=np.int32,
+        note="with time limit, resets, statistics and the copying in of actions",
+    )
+    check_cartpole(env, batch)
+    slots = env.buffers.action_slots.view(np.int32).reshape(num_envs)
+    actions, core, pool = batch.actions(), env.core, env.pool
+
+    def loop(count: int) -> None:
+        step = core.step
+        for index in range(count):
+            slots[:] = actions[index % ACTION_BATCHES]
+            step(pool)
+
+    plan.add(batch, loop, float(num_envs), STEPS)
+
+
+def _plan_batch(plan: Plan, stack: ExitStack, make: Callable[[], Batch]) -> None:
+    """A vector environment, when it is there and does what CartPole does."""
+    try:
+        batch = make()
+    except NotInstalled as error:
+        plan.missing.append(Result.missing("vecenv", error.impl, ENV, STEPS, str(error)))
+        return
+    env = stack.enter_context(closing(batch.make()))
+    try:
+        check_cartpole(env, batch)
+    except CheckFailed as error:
+        if batch.ours:
+            raise
+        plan.missing.append(Result.missing(batch.name, batch.impl, ENV, STEPS, str(error)))
+        return
+    share = transitions_per_row(env, batch)
+    plan.add(batch, stepper(env, batch), share * batch.num_envs, STEPS)
+
+
+def _plan_single(plan: Plan, stack: ExitStack) -> None:
+    """One environment: what a call costs."""
+    for copy in (False, True):
+        batch = headrace_batch(1, 1, copy)
+        env = stack.enter_context(closing(batch.make()))
+        env.reset(seed=0)
+        plan.add(batch, stepper(env, batch), 1.0, MICROSECONDS)
+
+
+def _result(plan: Plan, name: str, spread: Spread) -> Result:
+    batch, unit = plan.about[name]
+    if unit == MICROSECONDS:
+        spread = spread.map(lambda rate: 1e6 / rate)
+    return Result.measured(batch.name, batch.impl, ENV, batch.threads, spread, unit, batch.note)
+
+
+def ratios(results: list[Result]) -> list[tuple[str, float]]:
+    """The comparisons that matter, as (sentence, factor)."""
+    value: dict[tuple[str, str, int], Any] = {
+        (each.name, each.impl, each.threads): each.value for each in results if each.value
+    }
+    gymnasium = value["vecenv-1024", YARDSTICK, 1]
+    copying, views = "headrace VecEnv (copy=True)", "headrace VecEnv (copy=False)"
+    against = f"the speed of {YARDSTICK} with 1024 environments"
+    found = [
+        (f"{KERNEL}, {SMALL} environments, one thread: {against}", f"kernel-{SMALL}", KERNEL),
+        (f"VecEnv.step, copy=False, likewise: {against}", f"vecenv-{SMALL}", views),
+        (f"VecEnv.step, copy=True, likewise: {against}", f"vecenv-copy-{SMALL}", copying),
+    ]
+    lines = [(text, value[name, impl, 1] / gymnasium) for text, name, impl in found]
+    if (f"kernel-{LARGE}", KERNEL, 2) in value:
+        for what, name, impl in (
+            (KERNEL, f"kernel-{LARGE}", KERNEL),
+            ("VecEnv.step, copy=False", f"vecenv-{LARGE}", views),
+        ):
+            factor = value[name, impl, 2] / value[name, impl, 1]
+            lines.append((f"{what}, {LARGE} environments: two threads against one", factor))
+    return lines

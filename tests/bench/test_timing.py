@@ -1,0 +1,84 @@
+"""Timing by rounds, with a clock of the test's own."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from headrace.bench.timing import Case, Spread, iterations_for, measure
+
+
+class Clock:
+    """Seconds that pass only when a case runs."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def case(self, name: str, seconds: float, work: float = 1.0) -> Case:
+        def run(count: int) -> None:
+            self.now += count * seconds
+
+        return Case(name, run, work)
+
+
+def test_spread_is_median_and_extremes() -> None:
+    assert Spread.of([3.0, 1.0, 10.0, 2.0, 4.0]) == Spread(3.0, 1.0, 10.0, 5)
+    assert Spread.of([1.0, 2.0]).median == 1.5
+    with pytest.raises(ValueError, match="at least one"):
+        Spread.of([])
+
+
+def test_spread_in_another_unit_keeps_the_order() -> None:
+    assert Spread(4.0, 2.0, 8.0, 5).map(lambda rate: 1 / rate) == Spread(0.25, 0.125, 0.5, 5)
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(1e-6, 200_000), (0.05, 4), (7.0, 1)])
+def test_iterations_fill_the_time(seconds: float, expected: int) -> None:
+    clock = Clock()
+    assert iterations_for(clock.case("case", seconds), 0.2, clock) == pytest.approx(expected)
+
+
+def test_measure_counts_work_per_second() -> None:
+    clock = Clock()
+    cases = [clock.case("slow", 0.01, work=100), clock.case("fast", 0.001, work=100)]
+    rates = measure(cases, rounds=5, seconds=0.1, clock=clock)
+    assert rates["slow"].median == pytest.approx(10_000)
+    assert rates["fast"].median == pytest.approx(100_000)
+    assert rates["fast"].repeats == 5
+
+
+def test_rounds_are_interleaved_without_the_garbage_collector() -> None:
+    clock, order, collecting = Clock(), [], []
+
+    def noting(name: str) -> Case:
+        def run(count: int) -> None:
+            order.append(name)
+            collecting.append(gc.isenabled())
+            clock.now += count
+
+        return Case(name, run)
+
+    told: list[int] = []
+    cases = [noting("a"), noting("b")]
+    measure(cases, rounds=3, seconds=1.0, clock=clock, announce=told.append)
+    assert order[-6:] == ["a", "b"] * 3
+    assert collecting[-6:] == [False] * 6
+    assert gc.isenabled()
+    assert told == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_machine_that_slows_down_shows_in_the_spread() -> None:
+    clock = Clock()
+    runs = 0
+
+    def run(count: int) -> None:
+        nonlocal runs
+        runs += 1
+        clock.now += count * (1.0 if runs < 5 else 2.0)
+
+    spread = measure([Case("case", run)], rounds=5, seconds=1.0, clock=clock)["case"]
+    assert (spread.min, spread.max) == (0.5, 1.0)

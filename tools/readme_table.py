@@ -1,0 +1,97 @@
+"""Writes the README's table of measurements from bench/results: never typed by hand.
+
+headrace bench env --out bench/results/env.json
+headrace bench train --out bench/results/train.json
+python tools/readme_table.py            # --check only compares
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+RESULTS = ROOT / "bench" / "results"
+BEGIN = "<!-- measured: written by tools/readme_table.py -->"
+END = "<!-- end of measured -->"
+
+Key = tuple[str, str, int]  # name, impl, threads
+YARDSTICK: Key = ("vecenv-1024", "Gymnasium CartPoleVectorEnv", 1)
+STEPPING: list[tuple[str, Key]] = [
+    ("Step: headrace, kernel", ("kernel-4096", "headrace kernel", 1)),
+    ("Step: headrace, `copy=False`", ("vecenv-4096", "headrace VecEnv (copy=False)", 1)),
+    ("Step: headrace, `copy=True`", ("vecenv-copy-4096", "headrace VecEnv (copy=True)", 1)),
+    ("Step: Gymnasium, NumPy `CartPoleVectorEnv`", YARDSTICK),
+    ("Step: Gymnasium, `SyncVectorEnv`", ("vecenv-16", "Gymnasium SyncVectorEnv", 1)),
+]
+TRAINING = [("Train: headrace, 1×64 policy", "train-64"), ("Train: headrace, 1×128", "train-128")]
+
+
+def load(name: str) -> dict[str, Any]:
+    """The document of a benchmark; SystemExit in one sentence when it has not been run."""
+    path = RESULTS / f"{name}.json"
+    if not path.exists():
+        raise SystemExit(
+            f"{path.relative_to(ROOT)} is missing: run `headrace bench {name} --out "
+            f"{path.relative_to(ROOT)}`"
+        )
+    contents: dict[str, Any] = json.loads(path.read_text())
+    return contents
+
+
+def figures(document: dict[str, Any]) -> dict[Key, dict[str, Any]]:
+    """Results by (name, impl, threads), those that could be measured."""
+    return {
+        (each["name"], each["impl"], each["threads"]): each
+        for each in document["results"]
+        if each["value"] is not None
+    }
+
+
+def table(env: dict[str, Any], train: dict[str, Any]) -> str:
+    """The table in Markdown: millions of steps per second, threads, and the ratio to Gymnasium."""
+    stepping, training = figures(env), figures(train)
+    rows = [(text, stepping[key]) for text, key in STEPPING]
+    for text, name in TRAINING:
+        rows += [(text, each) for key, each in training.items() if key[0] == name]
+    yardstick = stepping[YARDSTICK]["median"]
+    machine = env["machine"]
+    lines = [
+        f"| CartPole on {machine['cpu']}, {machine['cores']} cores | threads | M steps/s | × |",
+        "|---|--:|--:|--:|",
+    ]
+    for text, each in rows:
+        million, ratio = each["median"] / 1e6, each["median"] / yardstick
+        lines.append(f"| {text} | {each['threads']} | {million:.3g} | {ratio:.2g} |")
+    solved = next(each for key, each in training.items() if key[0] == "solve-preset")
+    lines.append(
+        f"| **Solved** (return {solved['note'].split()[1]}), median of {solved['repeats']} seeds "
+        f"| {solved['threads']} | | **{solved['median']:.2g} s** |"
+    )
+    return "\n".join(lines)
+
+
+def replaced(text: str, new: str) -> str:
+    """The README with the table between its marks replaced."""
+    head, rest = text.split(BEGIN, 1)
+    tail = rest.split(END, 1)[1]
+    return f"{head}{BEGIN}\n{new}\n{END}{tail}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--check", action="store_true", help="fail when the README is out of date")
+    check = parser.parse_args().check
+    text = README.read_text()
+    new = replaced(text, table(load("env"), load("train")))
+    if check:
+        return int(new != text)
+    README.write_text(new)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
