@@ -56,7 +56,7 @@ def test_environment_of_ones_own(tmp_path: Path) -> None:
     envs = headrace.make_vec(path, 2, speed=0.5)
     start = envs.reset(seed=0)[0].copy()
     obs, rewards, *_ = envs.step(np.array([1, 0]))
-    np.testing.assert_allclose(obs, start + [[0.5], [-0.5]], rtol=1e-6)
+    np.testing.assert_allclose(obs, start + np.array([[0.5], [-0.5]]), rtol=1e-6)
     np.testing.assert_allclose(rewards, -np.abs(obs[:, 0]), rtol=1e-6)
     envs.close()
     result = headrace.train(path, steps=200_000, seed=1, run_dir=str(tmp_path / "run"))

@@ -11,7 +11,7 @@ from headrace.bench import machine, results
 from headrace.bench.results import Result, ResultsError, shown
 from headrace.bench.timing import Spread
 
-KEYS = "name impl env threads value unit min median max repeats note".split()
+KEYS = [
     "name",
     "impl",
     "env",
