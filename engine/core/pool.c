@@ -177,13 +177,19 @@ hr_pool *hr_pool_new(int threads) {
     return pool;
 }
 
-void hr_pool_free(hr_pool *pool) {
-    if (pool == NULL) return;
+void hr_pool_stop(hr_pool *pool) {
     ensure_own_generation(pool);
     atomic_store(&pool->closing, 1);
     atomic_fetch_add(&pool->submitted.value, 1);
     hr__word_wake(&pool->submitted, INT32_MAX);
     for (int i = 0; i < pool->started; i++) pthread_join(pool->workers[i].thread, NULL);
+    pool->started = 0;
+    atomic_store(&pool->closing, 0);
+}
+
+void hr_pool_free(hr_pool *pool) {
+    if (pool == NULL) return;
+    hr_pool_stop(pool);
     hr__word_destroy(&pool->submitted);
     hr__word_destroy(&pool->finished);
     pthread_mutex_destroy(&pool->lock);
@@ -195,6 +201,8 @@ int hr_pool_threads(const hr_pool *pool) { return pool->threads; }
 void hr_pool_set_spin(hr_pool *pool, int64_t nanoseconds) {
     atomic_store(&pool->spin_ns, nanoseconds);
 }
+
+int64_t hr_pool_spin(const hr_pool *pool) { return atomic_load(&pool->spin_ns); }
 
 uint32_t hr_pool_generation(hr_pool *pool) {
     ensure_own_generation(pool);

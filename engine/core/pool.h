@@ -33,11 +33,14 @@ typedef struct hr_job {
  * After a fork the child's first job starts threads of its own; jobs that were in flight
  * at the fork are the parent's, and count as done in the child. */
 hr_pool *hr_pool_new(int threads);
-/* Waits for running tasks, joins the threads, frees. pool may be NULL. */
+/* Waits for the jobs submitted so far and ends the threads; the next job starts them again. */
+void hr_pool_stop(hr_pool *pool);
+/* Stops, then frees. pool may be NULL. */
 void hr_pool_free(hr_pool *pool);
 int hr_pool_threads(const hr_pool *pool);
 /* How long threads spin before they sleep; 0 where threads outnumber the CPUs. */
 void hr_pool_set_spin(hr_pool *pool, int64_t nanoseconds);
+int64_t hr_pool_spin(const hr_pool *pool);
 /* Changes in a forked child: what was in flight under another generation is lost. */
 uint32_t hr_pool_generation(hr_pool *pool);
 /* Queues the job and returns at once; jobs start in the order of submission. */

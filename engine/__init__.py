@@ -1,0 +1,1 @@
+"""Steps environments: compilation, memory, threads and the vector environment."""
