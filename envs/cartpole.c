@@ -35,10 +35,12 @@ typedef struct {
 
 static inline void cartpole_reset(const Params *p, State *s, hr_rng *rng) {
     (void)p;
-    s->x = hr_uniform(rng, -0.05f, 0.05f);
-    s->x_dot = hr_uniform(rng, -0.05f, 0.05f);
-    s->theta = hr_uniform(rng, -0.05f, 0.05f);
-    s->theta_dot = hr_uniform(rng, -0.05f, 0.05f);
+    float start[4];
+    hr_uniforms(rng, start, 4, -0.05f, 0.05f);
+    s->x = start[0];
+    s->x_dot = start[1];
+    s->theta = start[2];
+    s->theta_dot = start[3];
 }
 
 static inline void cartpole_step(const Params *p, State *s, const Action a[], hr_outcome out[],

@@ -32,6 +32,13 @@ template <typename hr__A> struct hr__same<hr__A, hr__A> {
 #define HR__ASSERT _Static_assert
 #endif
 
+/* Before a loop over worlds: no world touches another's slots. */
+#if defined(__clang__)
+#define HR__INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define HR__INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 #ifdef HR_SOURCE_HASH
 #define HR__SOURCE_HASH HR_SOURCE_HASH
 #else
@@ -75,86 +82,124 @@ typedef struct hr__metric {
 
 #define HR__AGENTS (hr__given.agents > 1 ? hr__given.agents : 1)
 
-#define HR__STEP_KERNEL(hr__name)                                                                  \
-    HR__INLINE void hr__step_worlds(                                                               \
-        const Params *__restrict hr__params, int64_t hr__stride, State *__restrict hr__states,     \
-        hr_rng *__restrict hr__rngs, const Action *__restrict hr__actions,                         \
-        float *__restrict hr__rewards, uint8_t *__restrict hr__terminated,                         \
-        uint8_t *__restrict hr__truncated, int64_t hr__lo, int64_t hr__hi) {                       \
-        if (HR__AGENTS == 1 && sizeof(State) <= HR__LOCAL_BYTES) {                                 \
-            for (int64_t hr__w = hr__lo; hr__w < hr__hi; hr__w++) {                                \
-                State hr__state = hr__states[hr__w];                                               \
-                hr_outcome hr__outcome = {0.0f, false, false};                                     \
-                HR__AT_WORLD(hr__w);                                                               \
-                hr__name##_step(HR__PARAMS_AT(hr__w), &hr__state, hr__actions + hr__w,             \
-                                &hr__outcome, hr__rngs + hr__w);                                   \
-                hr__states[hr__w] = hr__state;                                                     \
-                hr__rewards[hr__w] = hr__outcome.reward;                                           \
-                hr__terminated[hr__w] = hr__outcome.terminated;                                    \
-                hr__truncated[hr__w] = hr__outcome.truncated;                                      \
-            }                                                                                      \
-        } else {                                                                                   \
-            const int64_t hr__agents = HR__AGENTS;                                                 \
-            hr_outcome *hr__outcomes =                                                             \
-                (hr_outcome *)__builtin_alloca((size_t)hr__agents * sizeof(hr_outcome));           \
-            for (int64_t hr__w = hr__lo; hr__w < hr__hi; hr__w++) {                                \
-                const int64_t hr__row = hr__w * hr__agents;                                        \
-                __builtin_memset(hr__outcomes, 0, (size_t)hr__agents * sizeof(hr_outcome));        \
-                HR__AT_WORLD(hr__w);                                                               \
-                hr__name##_step(HR__PARAMS_AT(hr__w), hr__states + hr__w, hr__actions + hr__row,   \
-                                hr__outcomes, hr__rngs + hr__w);                                   \
-                for (int64_t hr__k = 0; hr__k < hr__agents; hr__k++) {                             \
-                    hr__rewards[hr__row + hr__k] = hr__outcomes[hr__k].reward;                     \
-                    hr__terminated[hr__row + hr__k] = hr__outcomes[hr__k].terminated;              \
-                    hr__truncated[hr__row + hr__k] = hr__outcomes[hr__k].truncated;                \
-                }                                                                                  \
+/* Steps world `w` on the spot, whatever its size and the number of its agents. */
+#define HR__STEP_IN_PLACE(hr__name)                                                                \
+    HR__INLINE void hr__step_in_place(const hr_batch *hr__batch, int64_t hr__lo, int64_t hr__hi) { \
+        const Params *hr__params = (const Params *)hr__batch->params;                              \
+        const int64_t hr__stride = hr__batch->params_stride, hr__agents = HR__AGENTS;              \
+        const size_t hr__bytes = (size_t)hr__agents * sizeof(hr_outcome);                          \
+        hr_outcome *hr__outcomes = (hr_outcome *)__builtin_alloca(hr__bytes);                      \
+        for (int64_t hr__w = hr__lo; hr__w < hr__hi; hr__w++) {                                    \
+            const int64_t hr__row = hr__w * hr__agents;                                            \
+            HR__AT_WORLD(hr__w);                                                                   \
+            __builtin_memset(hr__outcomes, 0, hr__bytes);                                          \
+            hr__name##_step(HR__PARAMS_AT(hr__w), (State *)hr__batch->state + hr__w,               \
+                            (const Action *)hr__batch->actions + hr__row, hr__outcomes,            \
+                            hr__batch->rng + hr__w);                                               \
+            for (int64_t hr__k = 0; hr__k < hr__agents; hr__k++) {                                 \
+                hr__batch->rewards[hr__row + hr__k] = hr__outcomes[hr__k].reward;                  \
+                hr__batch->terminated[hr__row + hr__k] = hr__outcomes[hr__k].terminated;           \
+                hr__batch->truncated[hr__row + hr__k] = hr__outcomes[hr__k].truncated;             \
             }                                                                                      \
         }                                                                                          \
         HR__AT_WORLD(-1);                                                                          \
     }                                                                                              \
+    __attribute__((cold, noinline)) static void hr__step_some(const hr_batch *hr__batch,           \
+                                                              int64_t hr__lo, int64_t hr__hi) {    \
+        hr__step_in_place(hr__batch, hr__lo, hr__hi);                                              \
+    }
+
+/* Steps one block of worlds with one agent in local copies: the loop that vectorises. */
+#define HR__STEP_BLOCK(hr__name)                                                                   \
+    HR__INLINE void hr__step_block(                                                                \
+        const Params *__restrict hr__params, int64_t hr__stride, State *__restrict hr__states,     \
+        hr_rng *__restrict hr__rngs, const Action *__restrict hr__actions,                         \
+        float *__restrict hr__rewards, uint8_t *__restrict hr__terminated,                         \
+        uint8_t *__restrict hr__truncated) {                                                       \
+        HR__INDEPENDENT                                                                            \
+        for (int32_t hr__w = 0; hr__w < HR_BLOCK; hr__w++) {                                       \
+            State hr__state = hr__states[hr__w];                                                   \
+            hr_outcome hr__outcome = {0.0f, false, false};                                         \
+            hr__name##_step(HR__PARAMS_AT(hr__w), &hr__state, hr__actions + hr__w, &hr__outcome,   \
+                            hr__rngs + hr__w);                                                     \
+            hr__states[hr__w] = hr__state;                                                         \
+            hr__rewards[hr__w] = hr__outcome.reward;                                               \
+            hr__terminated[hr__w] = hr__outcome.terminated;                                        \
+            hr__truncated[hr__w] = hr__outcome.truncated;                                          \
+        }                                                                                          \
+    }
+
+#define HR__STEP_KERNEL(hr__name)                                                                  \
+    HR__STEP_IN_PLACE(hr__name)                                                                    \
+    HR__STEP_BLOCK(hr__name)                                                                       \
     HR__KERNEL hr__step(const hr_batch *hr__batch, int64_t hr__lo, int64_t hr__hi) {               \
-        HR__WITH_PARAMS(hr__step_worlds, (State *)hr__batch->state, hr__batch->rng,                \
-                        (const Action *)hr__batch->actions, hr__batch->rewards,                    \
-                        hr__batch->terminated, hr__batch->truncated, hr__lo, hr__hi);              \
+        if (HR__CHECKED_BUILD || HR__AGENTS > 1 || sizeof(State) > HR__LOCAL_BYTES) {              \
+            hr__step_in_place(hr__batch, hr__lo, hr__hi);                                          \
+            return;                                                                                \
+        }                                                                                          \
+        for (; hr__lo + HR_BLOCK <= hr__hi; hr__lo += HR_BLOCK)                                    \
+            HR__WITH_PARAMS(hr__lo, hr__step_block, (State *)hr__batch->state + hr__lo,            \
+                            hr__batch->rng + hr__lo, (const Action *)hr__batch->actions + hr__lo,  \
+                            hr__batch->rewards + hr__lo, hr__batch->terminated + hr__lo,           \
+                            hr__batch->truncated + hr__lo);                                        \
+        if (hr__lo < hr__hi) hr__step_some(hr__batch, hr__lo, hr__hi);                             \
     }
 
 #define HR__OBSERVE_KERNEL(hr__name)                                                               \
     HR__INLINE void hr__observe_worlds(const Params *__restrict hr__params, int64_t hr__stride,    \
                                        const State *__restrict hr__states,                         \
-                                       Obs *__restrict hr__obs, int64_t hr__lo, int64_t hr__hi) {  \
+                                       Obs *__restrict hr__obs, int64_t hr__count) {               \
         const int64_t hr__agents = HR__AGENTS;                                                     \
-        for (int64_t hr__w = hr__lo; hr__w < hr__hi; hr__w++) {                                    \
-            HR__AT_WORLD(hr__w);                                                                   \
+        HR__INDEPENDENT                                                                            \
+        for (int64_t hr__w = 0; hr__w < hr__count; hr__w++)                                        \
             hr__name##_observe(HR__PARAMS_AT(hr__w), hr__states + hr__w,                           \
                                hr__obs + hr__w * hr__agents);                                      \
-        }                                                                                          \
-        HR__AT_WORLD(-1);                                                                          \
     }                                                                                              \
     HR__KERNEL hr__observe(const hr_batch *hr__batch, int64_t hr__lo, int64_t hr__hi) {            \
-        HR__WITH_PARAMS(hr__observe_worlds, (const State *)hr__batch->state,                       \
-                        (Obs *)hr__batch->obs, hr__lo, hr__hi);                                    \
+        HR__WITH_PARAMS(hr__lo, hr__observe_worlds, (const State *)hr__batch->state + hr__lo,      \
+                        (Obs *)hr__batch->obs + hr__lo * HR__AGENTS, hr__hi - hr__lo);             \
     }
 
-/* Calls `function(params, stride, ...)` for shared or for per-world Params. */
-#define HR__WITH_PARAMS(hr__function, ...)                                                         \
+/* Calls `function(params, stride, ...)` with shared Params or with those of worlds from lo on. */
+#define HR__WITH_PARAMS(hr__lo, hr__function, ...)                                                 \
     if (hr__batch->params_stride == 0) {                                                           \
         Params hr__shared = *(const Params *)hr__batch->params;                                    \
         hr__function(&hr__shared, 0, __VA_ARGS__);                                                 \
     } else                                                                                         \
-        hr__function((const Params *)hr__batch->params, hr__batch->params_stride, __VA_ARGS__)
+        hr__function((const Params *)(const void *)((const char *)hr__batch->params +              \
+                                                    hr__batch->params_stride * hr__lo),            \
+                     hr__batch->params_stride, __VA_ARGS__)
+
+/* One bit per world of a block: 1 where it is to be reset. Reading the flags first and then
+ * the bits leaves one branch for the processor to guess, not one per world. */
+HR__INLINE uint64_t hr__flag_bits(const uint8_t *hr__which, int64_t hr__count) {
+    uint64_t hr__bits = 0;
+    if (hr__which == NULL) return ~(uint64_t)0 >> (HR_BLOCK - hr__count);
+    if (hr__count == HR_BLOCK)
+        for (int32_t hr__k = 0; hr__k < HR_BLOCK; hr__k++)
+            hr__bits |= (uint64_t)(hr__which[hr__k] != 0) << hr__k;
+    else
+        for (int32_t hr__k = 0; hr__k < hr__count; hr__k++)
+            hr__bits |= (uint64_t)(hr__which[hr__k] != 0) << hr__k;
+    return hr__bits;
+}
 
 #define HR__RESET_KERNEL(hr__name)                                                                 \
     static void hr__reset(const hr_batch *hr__batch, int64_t hr__lo, int64_t hr__hi,               \
                           const uint8_t *hr__which) {                                              \
         const Params *hr__params = (const Params *)hr__batch->params;                              \
         const int64_t hr__stride = hr__batch->params_stride;                                       \
-        for (int64_t hr__w = hr__lo; hr__w < hr__hi; hr__w++) {                                    \
-            if (hr__which && !hr__which[hr__w - hr__lo])                                           \
-                continue;                                                                          \
-            State *hr__state = (State *)hr__batch->state + hr__w;                                  \
-            HR__AT_WORLD(hr__w);                                                                   \
-            __builtin_memset((void *)hr__state, 0, sizeof(State));                                 \
-            hr__name##_reset(HR__PARAMS_AT(hr__w), hr__state, hr__batch->rng + hr__w);             \
+        for (int64_t hr__at = hr__lo; hr__at < hr__hi; hr__at += HR_BLOCK) {                       \
+            const int64_t hr__left = hr__hi - hr__at;                                              \
+            uint64_t hr__bits = hr__flag_bits(hr__which ? hr__which + (hr__at - hr__lo) : NULL,    \
+                                              hr__left < HR_BLOCK ? hr__left : HR_BLOCK);          \
+            for (; hr__bits != 0; hr__bits &= hr__bits - 1) {                                      \
+                const int64_t hr__w = hr__at + __builtin_ctzll(hr__bits);                          \
+                State *hr__state = (State *)hr__batch->state + hr__w;                              \
+                HR__AT_WORLD(hr__w);                                                               \
+                __builtin_memset((void *)hr__state, 0, sizeof(State));                             \
+                hr__name##_reset(HR__PARAMS_AT(hr__w), hr__state, hr__batch->rng + hr__w);         \
+            }                                                                                      \
         }                                                                                          \
         HR__AT_WORLD(-1);                                                                          \
     }
@@ -194,7 +239,7 @@ typedef struct hr__metric {
     }
 
 #define HR__DRAW_KERNEL                                                                            \
-    static void hr__draw(const hr_batch *hr__batch, int64_t hr__w, hr_frame *hr__frame) {          \
+    __attribute__((cold)) static void hr__draw(const hr_batch *hr__batch, int64_t hr__w, hr_frame *hr__frame) {          \
         const Params *hr__params = (const Params *)hr__batch->params;                              \
         const int64_t hr__stride = hr__batch->params_stride;                                       \
         HR__AT_WORLD(hr__w);                                                                       \

@@ -2,8 +2,8 @@
  * random numbers: as easy as 1, 2, 3", SC 2011).
  *
  * A stream is a key; its n-th draw is a pure function of key and n. Every function below
- * takes one draw (the counter grows by one), hr_shuffle takes count - 1. No branches, so a
- * loop over worlds vectorises.
+ * takes one draw (the counter grows by one) unless it says otherwise. No branches, so a loop
+ * over worlds vectorises.
  */
 #ifndef HEADRACE_RANDOM_H
 #define HEADRACE_RANDOM_H
@@ -53,6 +53,18 @@ HR__INLINE float hr_uniform(hr_rng *hr__rng, float hr__low, float hr__high) {
     return hr__low + (hr__high - hr__low) * hr_unit(hr__rng);
 }
 
+/* Fills values[0 .. count-1] with uniform numbers in [low, high), two from each draw: half the
+ * work of as many hr_uniform. Takes (count + 1) / 2 draws. */
+HR__INLINE void hr_uniforms(hr_rng *hr__rng, float *hr__values, int32_t hr__count, float hr__low,
+                            float hr__high) {
+    uint64_t hr__bits = 0;
+    for (int32_t hr__k = 0; hr__k < hr__count; hr__k++) {
+        hr__bits = hr__k % 2 == 0 ? hr_bits(hr__rng) : hr__bits >> 32;
+        float hr__unit = (float)(int32_t)((uint32_t)hr__bits >> 8) * 5.9604644775390625e-8f;
+        hr__values[hr__k] = hr__low + (hr__high - hr__low) * hr__unit;
+    }
+}
+
 /* Normal with mean 0 and variance 1 (Box and Muller); at most 6.56 in size. */
 HR__INLINE float hr_normal(hr_rng *hr__rng) {
     uint64_t hr__bits = hr_bits(hr__rng);
@@ -74,7 +86,7 @@ HR__INLINE bool hr_bernoulli(hr_rng *hr__rng, float hr__probability) {
     return hr_unit(hr__rng) < hr__probability;
 }
 
-/* Puts values[0 .. count-1] in a random order (Fisher and Yates). Writes only these. */
+/* Puts values[0 .. count-1] in a random order (Fisher and Yates), taking count - 1 draws. */
 static inline void hr_shuffle(hr_rng *hr__rng, int32_t *hr__values, int32_t hr__count) {
     for (int32_t hr__last = hr__count - 1; hr__last > 0; hr__last--) {
         int32_t hr__pick = hr_randint(hr__rng, hr__last + 1);

@@ -1,0 +1,340 @@
+"""From an environment's C file to a shared library in the user's cache.
+
+The name of a cached library is a hash of everything that its content depends on: the source, the
+headers (headrace's and the author's own), sizes given as macros, flags, compiler and CPU. So a
+library that is there is right, and nothing ever has to be thrown away. Only the standard library
+is imported at the top: the package's build loads this file before anything else is there.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import hashlib
+import importlib.util
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from .errors import ArgumentError, CacheError, CompileError
+
+INCLUDE_DIR = Path(__file__).resolve().parent / "include"
+PREBUILT_DIR = Path(__file__).resolve().parent.parent / "envs" / "_prebuilt"
+
+_FLAGS = (
+    "-std=c11 -fno-math-errno -fno-trapping-math -fopenmp-simd -ffp-contract=off "
+    "-fPIC -shared -fvisibility=hidden -fmax-errors=5 -ftrack-macro-expansion=0 "
+    "-Werror=implicit-function-declaration -Werror=incompatible-pointer-types "
+    "-Werror=int-conversion -Werror=return-type"
+).split()
+_CLANG_FLAGS = {  # what clang calls the flags that only gcc has
+    "-fmax-errors=5": "-ferror-limit=5",
+    "-ftrack-macro-expansion=0": "-fmacro-backtrace-limit=1",
+}
+_SANITIZE_FLAGS = (
+    "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"
+).split()
+
+_LEVEL_FEATURES = {  # in /proc/cpuinfo's words; each level includes the one before
+    "v3": {"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"},
+    "v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
+}
+_LEVELS = ("base", *_LEVEL_FEATURES)
+
+_INSTALL = "install gcc or clang, or run `pip install headrace[compiler]`"
+_PADDING_HINT = (
+    "Structs of an environment may contain no padding, because they are saved and compared byte "
+    "by byte: order the members from the largest type to the smallest, or fill the gap with a "
+    "member of your own (uint8_t unused[3];)."
+)
+
+
+def build(
+    path: str | Path,
+    *,
+    defines: Mapping[str, int] | None = None,
+    checked: bool = False,
+    sanitize: bool = False,
+) -> Path:
+    """The shared library of the environment in the C file `path`, compiled when it is not cached.
+
+    Args:
+        path: the author's source file.
+        defines: compile-time sizes, each one that the source declares by `#ifndef NAME`.
+        checked: with HR_CHECK, debug information and little optimisation.
+        sanitize: with AddressSanitizer and UndefinedBehaviorSanitizer; a process that loads it
+            must have been started with the sanitizer's runtime.
+
+    Raises:
+        CompileError: the compiler's message, no compiler, or a file that cannot be read.
+        ArgumentError: a size that the source does not have, or whose value is no integer.
+        CacheError: neither the cache nor a temporary folder can be written.
+    """
+    source = Path(path).resolve()
+    sizes = dict(defines or {})
+    _check_defines(source, sizes)
+    compiler = find_compiler()
+    if compiler is None:
+        raise CompileError(f"{source} cannot be compiled: there is no C compiler here; {_INSTALL}")
+    content_hash = source_hash(source, sizes)
+    flags = _flags(compiler, checked, sanitize)
+    key = [content_hash, *flags, *_compiler_identity(tuple(compiler)), _cpu_identity()]
+    if checked or sanitize:  # these contain the author's path, for their reports
+        key.append(str(source))
+    digest = hashlib.sha256("\0".join(key).encode()).hexdigest()[:24]
+    library = cache_dir() / f"{source.stem}-{digest}.so"
+    if not library.exists():
+        macros = [f"-D{name}={value}" for name, value in sizes.items()]
+        macros.append(f'-DHR_SOURCE_HASH="{content_hash}"')
+        _compile([*compiler, *flags, *macros, f"-I{INCLUDE_DIR}"], source, library)
+    return library
+
+
+def prebuilt(name: str) -> Path | None:
+    """The library of the shipped environment `name` that came with the package.
+
+    It is the best one that this CPU runs; None when there is none, when it was built from other
+    sources than the ones installed, or when HEADRACE_PREBUILT is 0. HEADRACE_ISA (base, v3 or v4)
+    asks for a lesser one.
+    """
+    if os.environ.get("HEADRACE_PREBUILT") == "0":
+        return None
+    source = PREBUILT_DIR.parent / f"{name}.c"
+    if not source.is_file():
+        return None
+    expected = source_hash(source, {}).encode()
+    for level in reversed(_usable_levels()):
+        library = PREBUILT_DIR / f"{name}.{level}.so"
+        if library.is_file() and expected in library.read_bytes():
+            return library
+    return None
+
+
+def find_compiler() -> list[str] | None:
+    """The command of a C compiler: $CC, else cc, gcc, clang or the ziglang package; or None.
+
+    Raises:
+        CompileError: CC names a program that is not there.
+    """
+    wanted = shlex.split(os.environ.get("CC", ""))
+    if wanted:
+        found = shutil.which(wanted[0])
+        if found is None:
+            raise CompileError(
+                f"the environment variable CC names {wanted[0]!r}, which is no program on PATH: "
+                "correct it or unset it"
+            )
+        return [found, *wanted[1:]]
+    for name in ("cc", "gcc", "clang"):
+        found = shutil.which(name)
+        if found is not None:
+            return [found]
+    if importlib.util.find_spec("ziglang") is not None:
+        return [sys.executable, "-m", "ziglang", "cc"]
+    return None
+
+
+def source_hash(path: str | Path, defines: Mapping[str, int]) -> str:
+    """A digest of what an environment is made of: source, headers and sizes, but no flags.
+
+    It depends on contents alone, not on where the files lie.
+
+    Raises:
+        CompileError: the file cannot be read.
+    """
+    digest = hashlib.sha256()
+    for header in sorted(INCLUDE_DIR.rglob("*.h")):
+        _update(digest, header.relative_to(INCLUDE_DIR).as_posix(), header.read_bytes())
+    for name, content in _own_files(Path(path).resolve()):
+        _update(digest, name, content)
+    for name in sorted(defines):
+        _update(digest, name, str(int(defines[name])).encode())
+    return digest.hexdigest()
+
+
+@functools.cache
+def _temporary_cache() -> Path:
+    return Path(tempfile.mkdtemp(prefix="headrace-"))
+
+
+def cache_dir() -> Path:
+    """The folder of compiled environments, made when it is not there.
+
+    It is $HEADRACE_CACHE_DIR or else the user's cache folder, and a temporary folder of this
+    process where that cannot be written.
+
+    Raises:
+        CacheError: there is no folder that can be written.
+    """
+    wanted = os.environ.get("HEADRACE_CACHE_DIR")
+    if wanted:
+        folder = Path(wanted).expanduser().absolute()
+    else:
+        import platformdirs
+
+        folder = platformdirs.user_cache_path("headrace")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError as refused:
+        try:
+            return _temporary_cache()
+        except OSError:
+            raise CacheError(
+                f"compiled environments cannot be kept: neither {folder} ({refused.strerror}) nor "
+                "a temporary folder can be written; set HEADRACE_CACHE_DIR to a folder that can"
+            ) from None
+
+
+def _update(digest: hashlib._Hash, name: str, content: bytes) -> None:
+    for part in (name.encode(), content):
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+
+
+def _own_files(source: Path) -> Iterator[tuple[str, bytes]]:
+    """(name, content) of the author's file and of all that it includes in quotes."""
+    waiting, seen = [source], {source}
+    while waiting:
+        file = waiting.pop()
+        try:
+            content = file.read_bytes()
+        except OSError as fault:
+            raise CompileError(f"{file} cannot be read: {fault.strerror}") from None
+        yield os.path.relpath(file, source.parent), content
+        for found in re.findall(rb'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', content, re.MULTILINE):
+            included = (file.parent / os.fsdecode(found)).resolve()
+            if included not in seen and included.is_file():
+                seen.add(included)
+                waiting.append(included)
+
+
+def _check_defines(source: Path, defines: Mapping[str, int]) -> None:
+    """Raises where a size is none of the source's, or no integer."""
+    if not defines:
+        return
+    text = b"\n".join(content for _, content in _own_files(source)).decode(errors="replace")
+    sizes = sorted(set(re.findall(r"^[ \t]*#[ \t]*ifndef[ \t]+([A-Z]\w*)", text, re.MULTILINE)))
+    for name, value in defines.items():
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise ArgumentError(f"size {name} is {value!r}: give an integer")
+        if name not in sizes:
+            close = difflib.get_close_matches(name, sizes, 1)
+            known = f"it has {', '.join(sizes)}" if sizes else "it has none"
+            raise ArgumentError(
+                f"{source.name} has no compile-time size {name}: "
+                + (f"did you mean {close[0]}?" if close else f"{known} (#ifndef NAME)")
+            )
+
+
+def _flags(compiler: list[str], checked: bool, sanitize: bool) -> list[str]:
+    flags = ["-O1", "-g", "-DHR_CHECKED"] if checked else ["-O3"]
+    flags.append("-mcpu=native" if platform.machine() in ("arm64", "aarch64") else "-march=native")
+    flags += _FLAGS
+    if sanitize:
+        flags += _SANITIZE_FLAGS
+    elif sys.platform == "linux":
+        flags.append("-Wl,-z,defs")  # a function that nobody defines is an error here
+    if any("clang" in line for line in _compiler_identity(tuple(compiler))):
+        flags = [_CLANG_FLAGS.get(flag, flag) for flag in flags]
+    return flags
+
+
+@functools.cache
+def _compiler_identity(compiler: tuple[str, ...]) -> tuple[str, ...]:
+    """The command and what it says about its version."""
+    try:
+        version = subprocess.run(
+            [*compiler, "--version"], capture_output=True, text=True, errors="replace", check=False
+        ).stdout
+    except OSError as fault:
+        raise CompileError(
+            f"the C compiler {compiler[0]} cannot be run ({fault.strerror}): {_INSTALL}"
+        ) from None
+    return (*compiler, version)
+
+
+@functools.cache
+def _cpu_features() -> tuple[str, frozenset[str]]:
+    """(text that tells this CPU's model from others, its features in Linux's words)."""
+    text = " ".join(platform.uname())
+    features: frozenset[str] = frozenset()
+    try:
+        with open("/proc/cpuinfo") as lines:
+            for line in lines:
+                key, _, value = line.partition(":")
+                if key.strip() in ("model name", "CPU implementer", "CPU part"):
+                    text = value.strip()
+                elif key.strip() in ("flags", "Features"):
+                    features = frozenset(value.split())
+                elif not line.strip() and features:
+                    break
+    except OSError:
+        pass  # no Linux
+    return text, features
+
+
+def _cpu_identity() -> str:
+    model, features = _cpu_features()
+    return f"{platform.machine()} {model} {' '.join(sorted(features))}"
+
+
+def _usable_levels() -> list[str]:
+    """Instruction-set levels that this CPU has, the least first."""
+    features = _cpu_features()[1]
+    levels = ["base"]
+    for level, needed in _LEVEL_FEATURES.items():
+        if not needed <= features:
+            break
+        levels.append(level)
+    wanted = os.environ.get("HEADRACE_ISA")
+    if wanted:
+        if wanted not in _LEVELS:
+            raise ArgumentError(f"HEADRACE_ISA is {wanted!r}: expected {', '.join(_LEVELS)}")
+        levels = [level for level in levels if _LEVELS.index(level) <= _LEVELS.index(wanted)]
+    return levels
+
+
+def _compile(command: list[str], source: Path, library: Path) -> None:
+    """Compiles into `library` by a rename, so that nobody ever sees half a file."""
+    try:
+        with tempfile.TemporaryDirectory(dir=library.parent, prefix=".build-") as folder:
+            partial = Path(folder) / "library.so"
+            done = subprocess.run(
+                [*command, str(source), "-o", str(partial), "-lm"],
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                env={**os.environ, "LC_ALL": "C"},
+            )
+            if done.returncode == 0:
+                partial.replace(library)
+                return
+    except OSError as fault:
+        raise CacheError(
+            f"{source.name} cannot be compiled into {library.parent}: {fault.strerror}"
+        ) from None
+    message = _readable(done.stderr)
+    hint = f"\n{_PADDING_HINT}" if "padded" in message else ""
+    raise CompileError(f"{source} does not compile:\n{message}{hint}")
+
+
+_NOISE = re.compile(
+    r"cc1: |compilation terminated|In file included from|\s+from .*[:,]$|collect2: |"
+    r"clang: error: linker|\d+ (warning|error)s? (and \d+ errors? )?generated|fatal error: too many"
+)
+
+
+def _readable(stderr: str) -> str:
+    """The compiler's text without the lines that say nothing to an author."""
+    lines = [line for line in stderr.splitlines() if not _NOISE.match(line)]
+    return "\n".join(lines) or stderr.strip() or "the compiler gave no reason"

@@ -1,0 +1,33 @@
+"""The environments that ship: importing this registers them by name and with Gymnasium."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..engine.registration import register
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """An environment that comes with headrace. Its preset lies beside it: NAME.toml."""
+
+    name: str  # what make_vec and train call it
+    path: Path  # its source
+    gymnasium_id: str
+    max_steps: int  # its time limit, told to Gymnasium
+
+
+SHIPPED = tuple(
+    Shipped(name, Path(__file__).resolve().parent / f"{name}.c", gymnasium_id, max_steps)
+    for name, gymnasium_id, max_steps in [("cartpole", "headrace/CartPole-v1", 500)]
+)
+
+for _env in SHIPPED:
+    register(
+        _env.name,
+        _env.path,
+        gymnasium_id=_env.gymnasium_id,
+        max_episode_steps=_env.max_steps,
+        shipped=True,
+    )
