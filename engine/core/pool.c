@@ -9,7 +9,7 @@
 
 #include "waitword.h"
 
-#define SPIN_NS 20000  /* a sleeping thread takes about this long to get going again */
+#define SPIN_NS  20000 /* a sleeping thread takes about this long to get going again */
 #define REVIVING UINT32_MAX
 
 /* Forks between the load of this module and the running process, counted in the child. */

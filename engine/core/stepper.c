@@ -7,11 +7,11 @@
 
 #include "waitword.h"
 
-#define SHARE_NS 15000       /* less work than this is not worth waking a thread for */
-#define TASK_MIN_NS 5000     /* a task costs some 50 ns to take */
+#define SHARE_NS    15000 /* less work than this is not worth waking a thread for */
+#define TASK_MIN_NS 5000  /* a task costs some 50 ns to take */
 #define TASK_MAX_NS 50000
-#define PATIENT_NS 200000    /* a wait does not start on longer tasks while others work */
-#define ASSUMED_PS 1000000   /* a world's step before any was measured: 1 us */
+#define PATIENT_NS  200000  /* a wait does not start on longer tasks while others work */
+#define ASSUMED_PS  1000000 /* a world's step before any was measured: 1 us */
 #define MAX_REGIONS 64
 
 /* ---- pace ------------------------------------------------------------------------- */
@@ -51,7 +51,7 @@ static int64_t chunk_of(const hr_pace *pace, int64_t worlds, int threads) {
 typedef struct region {
     _Atomic int64_t next; /* first world nobody has taken */
     int64_t end;
-    char padding[48];     /* one region, one cache line */
+    char padding[48]; /* one region, one cache line */
 } region;
 
 typedef struct share {
@@ -66,8 +66,7 @@ typedef struct share {
 static int64_t step_region(share *all, region *part) {
     int64_t worlds = 0;
     while (atomic_load_explicit(&part->next, memory_order_relaxed) < part->end) {
-        const int64_t lo =
-            atomic_fetch_add_explicit(&part->next, all->chunk, memory_order_relaxed);
+        const int64_t lo = atomic_fetch_add_explicit(&part->next, all->chunk, memory_order_relaxed);
         if (lo >= part->end) break;
         const int64_t hi = least(lo + all->chunk, part->end);
         all->vec->step(all->vec, lo, hi);
@@ -137,17 +136,17 @@ struct hr_async {
     hr_vec *vec;
     hr_pool *pool;
     hr_pace *pace;
-    uint32_t generation;   /* of the pool */
-    group *live;           /* submitted, oldest first */
-    group *spare;          /* to be used again */
-    uint8_t *away;         /* [worlds] 1: in flight */
-    int64_t in_flight;     /* worlds submitted and not taken */
-    pthread_mutex_t lock;  /* guards the fields down to `ring` */
-    int64_t head;          /* oldest finished world's place in the ring */
-    int64_t ready;         /* finished worlds in the ring */
-    int64_t wanted;        /* the waiter is to be told when so many are */
-    int64_t *ring;         /* [worlds] finished worlds in order of completion */
-    hr__word told;         /* changes when `wanted` is reached */
+    uint32_t generation;  /* of the pool */
+    group *live;          /* submitted, oldest first */
+    group *spare;         /* to be used again */
+    uint8_t *away;        /* [worlds] 1: in flight */
+    int64_t in_flight;    /* worlds submitted and not taken */
+    pthread_mutex_t lock; /* guards the fields down to `ring` */
+    int64_t head;         /* oldest finished world's place in the ring */
+    int64_t ready;        /* finished worlds in the ring */
+    int64_t wanted;       /* the waiter is to be told when so many are */
+    int64_t *ring;        /* [worlds] finished worlds in order of completion */
+    hr__word told;        /* changes when `wanted` is reached */
     _Atomic int32_t sleeper;
 };
 

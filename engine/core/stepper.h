@@ -32,9 +32,9 @@ hr_async *hr_async_new(hr_vec *vec, hr_pool *pool, hr_pace *pace);
 /* Waits for everything in flight, then frees. async may be NULL. */
 void hr_async_free(hr_async *async);
 
-#define HR_ASYNC_OK (-1)
+#define HR_ASYNC_OK        (-1)
 #define HR_ASYNC_NO_MEMORY (-2)
-#define HR_ASYNC_FORKED (-3) /* this process is a fork: what was in flight is the parent's */
+#define HR_ASYNC_FORKED    (-3) /* this process is a fork: what was in flight is the parent's */
 
 /* Starts the step of n worlds, whose actions are in place. Returns HR_ASYNC_OK, or the index
  * in `ids` of the first world that does not exist or is in flight, or another HR_ASYNC_ code;

@@ -53,6 +53,39 @@ static inline int64_t next_clear(const uint8_t *flags, int64_t i, int64_t n) {
     return i;
 }
 
+/* One bit per flag, bit i for flags[i]; n is at most 64, each flag 0 or 1. */
+static inline uint64_t bits_of(const uint8_t *flags, int64_t n) {
+    uint64_t bits = 0;
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        uint64_t word;
+        memcpy(&word, flags + i, 8);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+        word = __builtin_bswap64(word);
+#endif
+        bits |= word * 0x0102040810204080u >> 56 << i; /* gathers the eight low bits */
+    }
+    for (; i < n; i++) bits |= (uint64_t)flags[i] << i;
+    return bits;
+}
+
+/* Takes the lowest bit off: its index. */
+static inline int64_t take_bit(uint64_t *bits) {
+    const int64_t index = __builtin_ctzll(*bits);
+    *bits &= *bits - 1;
+    return index;
+}
+
+/* Copies 4 bytes at a time, as the author's code writes, so that a copy right after a write
+ * finds it in the store buffer. */
+static inline void copy_words(void *to, const void *from, size_t size) {
+    for (size_t at = 0; at + 4 <= size; at += 4)
+        memcpy((char *)to + at, (const char *)from + at, 4);
+    for (size_t at = size - size % 4; at < size; at++) {
+        ((char *)to)[at] = ((const char *)from)[at];
+    }
+}
+
 static inline char *row_of(void *rows, int64_t row, int64_t size) {
     return (char *)rows + row * size;
 }
@@ -79,21 +112,24 @@ static void step_around_pending(hr_vec *vec, int64_t lo, int64_t hi) {
     }
 }
 
-/* Pending worlds start their episodes first, take part in the step of their block (in a
- * state that is as good as any other) and are put back to their start. */
+/* Pending worlds, which have just been reset, take part in the step of their block and are
+ * put back to their start. */
 static void step_over_pending(hr_vec *vec, int64_t lo, int64_t hi) {
     const size_t size = (size_t)vec->env->state_size;
-    const uint8_t *pending = vec->pending + lo;
-    const int64_t n = hi - lo;
+    const uint64_t pending = bits_of(vec->pending + lo, hi - lo);
+    char *state = row_of(vec->batch.state, lo, vec->env->state_size);
+    hr_rng *rng = vec->batch.rng + lo;
     stash kept;
-    for (int64_t i = next_set(pending, 0, n); i < n; i = next_set(pending, i + 1, n)) {
-        kept.rng[i] = vec->batch.rng[lo + i];
-        memcpy(kept.state + (size_t)i * size, row_of(vec->batch.state, lo + i, size), size);
+    for (uint64_t bits = pending; bits != 0;) {
+        const int64_t i = take_bit(&bits);
+        kept.rng[i] = rng[i];
+        copy_words(kept.state + (size_t)i * size, state + (size_t)i * size, size);
     }
     vec->env->step(&vec->batch, lo, hi);
-    for (int64_t i = next_set(pending, 0, n); i < n; i = next_set(pending, i + 1, n)) {
-        vec->batch.rng[lo + i] = kept.rng[i];
-        memcpy(row_of(vec->batch.state, lo + i, size), kept.state + (size_t)i * size, size);
+    for (uint64_t bits = pending; bits != 0;) {
+        const int64_t i = take_bit(&bits);
+        rng[i] = kept.rng[i];
+        copy_words(state + (size_t)i * size, kept.state + (size_t)i * size, size);
     }
 }
 
@@ -141,82 +177,118 @@ static void write_metrics(hr_vec *vec, int64_t w) {
 
 /* ---- one agent ---------------------------------------------------------------------- */
 
-/* Time limit and statistics of worlds [lo, hi), as if none were pending. */
-static bool count_plain(hr_vec *vec, int64_t lo, int64_t hi) {
-    const uint32_t n = (uint32_t)(hi - lo);
+/* Statistics and time limit of a block, as if all of its worlds played. */
+static void count_plain(hr_vec *vec, int64_t lo, uint32_t n) {
     const int32_t limit = vec->max_steps > 0 ? vec->max_steps : INT32_MAX;
     const float *restrict rewards = vec->batch.rewards + lo;
-    const uint8_t *restrict terminated = vec->batch.terminated + lo;
-    uint8_t *restrict truncated = vec->batch.truncated + lo;
-    uint8_t *restrict over = vec->world_over + lo;
+    float *restrict sum = vec->episode_return + lo;
     int32_t *restrict elapsed = vec->elapsed + lo;
     int32_t *restrict length = vec->episode_length + lo;
-    float *restrict sum = vec->episode_return + lo;
-    uint8_t any = 0;
+    int32_t reached = 0;
+    for (uint32_t i = 0; i < n; i++) sum[i] += rewards[i];
     for (uint32_t i = 0; i < n; i++) {
-        const int32_t now = elapsed[i] + 1;
-        elapsed[i] = now;
+        elapsed[i] += 1;
         length[i] += 1;
-        sum[i] += rewards[i];
-        const uint8_t cut = truncated[i] | (uint8_t)(now >= limit);
-        truncated[i] = cut;
-        over[i] = terminated[i] | cut;
-        any |= terminated[i] | cut;
+        reached |= elapsed[i] >= limit;
     }
-    memset(vec->acted + lo, 1, n);
-    return any != 0;
+    if (!reached) return;
+    uint8_t *restrict truncated = vec->batch.truncated + lo;
+    for (uint32_t i = 0; i < n; i++) truncated[i] |= elapsed[i] >= limit;
 }
 
-/* Worlds that ended: their results are kept; their episodes are over. */
-static void end_plain(hr_vec *vec, int64_t lo, int64_t hi) {
-    const int64_t n = hi - lo;
-    const uint8_t *over = vec->world_over + lo;
-    const bool same_step = vec->autoreset == HR_SAME_STEP;
-    for (int64_t i = next_set(over, 0, n); i < n; i = next_set(over, i + 1, n)) {
-        const int64_t w = lo + i;
-        vec->last_return[w] = vec->episode_return[w];
-        vec->last_length[w] = vec->episode_length[w];
-        write_metrics(vec, w);
-        if (same_step) {
-            observe_into(vec, vec->final_obs, w, w + 1);
-            clear_episode(vec, w);
-        } else {
-            vec->pending[w] = 1;
-            vec->present[w] = 0;
-            vec->ended[w] = 1;
+/* Flags of a block; `started` worlds took no step. Returns the worlds that ended, as bits. */
+static uint64_t flag_plain(hr_vec *vec, int64_t lo, uint32_t n, const uint8_t *restrict started) {
+    uint8_t *restrict terminated = vec->batch.terminated + lo;
+    uint8_t *restrict truncated = vec->batch.truncated + lo;
+    uint8_t *restrict over = vec->world_over + lo;
+    uint8_t *restrict acted = vec->acted + lo;
+    uint8_t any = 0;
+    if (started == NULL) {
+        memset(acted, 1, n);
+        for (uint32_t i = 0; i < n; i++) any |= over[i] = terminated[i] | truncated[i];
+    } else {
+        for (uint32_t i = 0; i < n; i++) {
+            acted[i] = started[i] ^ 1;
+            terminated[i] &= acted[i];
+            truncated[i] &= acted[i];
+            any |= over[i] = terminated[i] | truncated[i];
         }
     }
-    if (same_step) vec->env->reset(&vec->batch, lo, hi, over);
+    return any ? bits_of(over, n) : 0;
+}
+
+/* The rows of the worlds that started instead of stepping. */
+static void start_plain(hr_vec *vec, int64_t lo, uint64_t started) {
+    while (started != 0) {
+        const int64_t w = lo + take_bit(&started);
+        vec->batch.rewards[w] = 0.0f;
+        vec->episode_return[w] = 0.0f;
+        vec->episode_length[w] = vec->elapsed[w] = 0;
+        vec->ended[w] = 0;
+        vec->present[w] = 1;
+    }
+}
+
+/* Results of the worlds that ended; their states are still the final ones. */
+static void end_plain(hr_vec *vec, int64_t lo, uint64_t over) {
+    const hr_env *env = vec->env;
+    while (over != 0) {
+        const int64_t w = lo + take_bit(&over);
+        vec->last_return[w] = vec->episode_return[w];
+        vec->last_length[w] = vec->episode_length[w];
+        if (env->metrics != NULL) write_metrics(vec, w);
+    }
+}
+
+/* SameStep: the worlds that ended start anew. */
+static void restart_plain(hr_vec *vec, int64_t lo, int64_t hi, uint64_t over) {
+    hr_batch final = vec->batch;
+    final.obs = vec->final_obs;
+    for (uint64_t bits = over; bits != 0;) {
+        const int64_t w = lo + take_bit(&bits);
+        vec->env->observe(&final, w, w + 1);
+        vec->episode_return[w] = 0.0f;
+        vec->episode_length[w] = vec->elapsed[w] = 0;
+    }
+    vec->env->reset(&vec->batch, lo, hi, vec->world_over + lo);
+}
+
+/* NextStep and Disabled: the worlds that ended wait, and show their final observation. */
+static void retire_plain(hr_vec *vec, int64_t lo, uint64_t over) {
+    const int64_t size = vec->env->obs_size;
+    while (over != 0) {
+        const int64_t w = lo + take_bit(&over);
+        copy_words(row_of(vec->final_obs, w, size), row_of(vec->batch.obs, w, size), (size_t)size);
+        vec->pending[w] = 1;
+        vec->present[w] = 0;
+        vec->ended[w] = 1;
+    }
 }
 
 static void step_plain_block(hr_vec *vec, int64_t lo, int64_t hi) {
-    const hr_env *env = vec->env;
-    const int64_t n = hi - lo, size = env->obs_size;
+    const uint32_t n = (uint32_t)(hi - lo);
     uint8_t *pending = vec->pending + lo;
-    const bool resets = vec->autoreset == HR_NEXT_STEP && any_set(pending, n);
-    if (resets) {
+    uint64_t started = 0, over;
+    if (vec->autoreset == HR_NEXT_STEP && any_set(pending, n)) {
+        started = bits_of(pending, n);
         step_and_reset_pending(vec, lo, hi);
     } else {
-        env->step(&vec->batch, lo, hi);
+        vec->env->step(&vec->batch, lo, hi);
     }
-    bool any_over = count_plain(vec, lo, hi);
-    if (resets) {
-        for (int64_t i = next_set(pending, 0, n); i < n; i = next_set(pending, i + 1, n)) {
-            clear_episode(vec, lo + i);
-            clear_outcome(vec, lo + i);
-            pending[i] = 0;
-        }
-        any_over = any_set(vec->world_over + lo, n);
+    count_plain(vec, lo, n);
+    if (started == 0) {
+        over = flag_plain(vec, lo, n, NULL);
+    } else {
+        over = flag_plain(vec, lo, n, pending);
+        start_plain(vec, lo, started);
+        memset(pending, 0, n);
     }
-    if (any_over) end_plain(vec, lo, hi);
-    env->observe(&vec->batch, lo, hi);
-    if (any_over && vec->autoreset != HR_SAME_STEP) {
-        const uint8_t *over = vec->world_over + lo;
-        for (int64_t i = next_set(over, 0, n); i < n; i = next_set(over, i + 1, n)) {
-            memcpy(row_of(vec->final_obs, lo + i, size), row_of(vec->batch.obs, lo + i, size),
-                   (size_t)size);
-        }
+    if (over != 0) {
+        end_plain(vec, lo, over);
+        if (vec->autoreset == HR_SAME_STEP) restart_plain(vec, lo, hi, over);
     }
+    vec->env->observe(&vec->batch, lo, hi);
+    if (over != 0 && vec->autoreset != HR_SAME_STEP) retire_plain(vec, lo, over);
 }
 
 /* ---- several agents, or agents that come and go --------------------------------------- */

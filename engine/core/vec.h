@@ -13,28 +13,28 @@ typedef enum hr_autoreset { HR_NEXT_STEP, HR_SAME_STEP, HR_DISABLED } hr_autores
 
 typedef struct hr_vec {
     const hr_env *env;
-    hr_batch batch;           /* params, state, rng, actions, rewards, terminated, truncated, obs */
+    hr_batch batch; /* params, state, rng, actions, rewards, terminated, truncated, obs */
     int64_t worlds;
-    int64_t rows;             /* worlds * env->agents */
-    int32_t autoreset;        /* hr_autoreset */
-    int32_t max_steps;        /* time limit in steps, 0: none (env->max_steps unless overridden) */
+    int64_t rows;      /* worlds * env->agents */
+    int32_t autoreset; /* hr_autoreset */
+    int32_t max_steps; /* time limit in steps, 0: none (env->max_steps unless overridden) */
 
     /* per world */
-    int32_t *elapsed;         /* steps taken in the running episode */
-    uint8_t *pending;         /* NextStep: reset at the next step. Disabled: must be reset */
-    uint8_t *world_over;      /* 1 where the world's episode ended in the last step */
+    int32_t *elapsed;    /* steps taken in the running episode */
+    uint8_t *pending;    /* NextStep: reset at the next step. Disabled: must be reset */
+    uint8_t *world_over; /* 1 where the world's episode ended in the last step */
 
     /* per row */
-    void *final_obs;          /* [rows] Obs: valid where terminated|truncated was set in the last step */
-    uint8_t *present;         /* 1 where the row's agent acts at the next step */
-    uint8_t *ended;           /* 1 where the row's episode has ended and its world was not reset since */
-    uint8_t *acted;           /* 1 where the row's last step was a transition (0: reset row, absent agent) */
-    uint8_t *mask;            /* [rows][mask_size] or NULL */
-    float *episode_return;    /* sum of rewards of the running episode */
-    int32_t *episode_length;  /* steps of the running episode */
-    float *last_return;       /* of the episode that ended most recently in this row */
+    void *final_obs;  /* [rows] Obs: valid where terminated|truncated was set in the last step */
+    uint8_t *present; /* 1 where the row's agent acts at the next step */
+    uint8_t *ended;   /* 1 where the row's episode has ended and its world was not reset since */
+    uint8_t *acted; /* 1 where the row's last step was a transition (0: reset row, absent agent) */
+    uint8_t *mask;  /* [rows][mask_size] or NULL */
+    float *episode_return;   /* sum of rewards of the running episode */
+    int32_t *episode_length; /* steps of the running episode */
+    float *last_return;      /* of the episode that ended most recently in this row */
     int32_t *last_length;
-    float *last_metrics;      /* [worlds][metrics_size] or NULL; of the episode that ended last */
+    float *last_metrics; /* [worlds][metrics_size] or NULL; of the episode that ended last */
 
     /* entry for other modules (they do not link to this file) */
     void (*step)(struct hr_vec *vec, int64_t lo, int64_t hi);
