@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(module: str, argv: list[str]) -> int:
     """Runs a verb; errors that are the user's to mend become one sentence on stderr."""
-    from .engine.errors import HeadraceError
+    from .engine.errors import ArgumentError, ArgumentTypeError, AttributeNameError, HeadraceError
 
     debug = os.environ.get("HEADRACE_DEBUG", "") not in ("", "0")
     try:
@@ -53,7 +53,7 @@ def _run(module: str, argv: list[str]) -> int:
     except HeadraceError as error:
         if debug:
             raise
-        bad = isinstance(error, (ValueError, TypeError))
+        bad = isinstance(error, (ArgumentError, ArgumentTypeError, AttributeNameError))
         return _complain(str(error), BAD_ARGUMENTS if bad else FAILED)
     except KeyboardInterrupt as error:
         if debug:

@@ -12,11 +12,11 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from .engine.errors import HeadraceError
+from .engine.errors import ArgumentError
 from .trainers.settings import ConfigError, Setting, settings, unknown
 
 
-class UsageError(HeadraceError, ValueError):
+class UsageError(ArgumentError):
     """A command line that cannot be understood."""
 
 
@@ -123,7 +123,7 @@ def _negative(token: str) -> bool:
     return token[1:2].isdigit() or token[1:2] == "."
 
 
-def _unrecognised(token: str, known: Mapping[str, Setting]) -> HeadraceError:
+def _unrecognised(token: str, known: Mapping[str, Setting]) -> ArgumentError:
     if not token.startswith("-"):
         return UsageError(f"unexpected argument {token!r}")
     name = token.partition("=")[0]

@@ -67,6 +67,9 @@ class TrainConfig:
         0.95, "lambda of generalised advantage estimation", low=0, high=1
     )
     clip: float = setting(0.2, "clip range of PPO's probability ratio", above=0)
+    value_clip: float = setting(
+        0.0, "clip range of the value function around its old values (0: not clipped)", low=0
+    )
     vf_coef: float = setting(0.5, "weight of the value loss", low=0)
     ent_coef: float = setting(0.005, "weight of the entropy bonus", low=0)
     max_grad_norm: float = setting(0.5, "longest gradient before it is scaled down", above=0)

@@ -13,7 +13,7 @@ class TrainingInterrupted(KeyboardInterrupt):
     """Training was interrupted and saved; `checkpoint` is where, `run` the run's folder."""
 
     def __init__(self, run: Path, checkpoint: Path) -> None:
-        super().__init__(f"interrupted; saved {checkpoint}")
+        super().__init__(f"interrupted; saved {checkpoint}, continue with --resume {run}")
         self.run = run
         self.checkpoint = checkpoint
 

@@ -24,7 +24,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.errors import HeadraceError
+from ..engine.errors import ArgumentError, HeadraceError
 from .config import TrainConfig, read_toml
 from .settings import ConfigError, settings
 
@@ -35,8 +35,8 @@ class RunError(HeadraceError):
     """A run folder that is missing, in the way, incomplete or damaged."""
 
 
-class RunExistsError(RunError, ValueError):
-    """The folder asked for already holds something."""
+class RunFolderError(RunError, ArgumentError):
+    """The folder or checkpoint that was named is not there, or a folder is not free."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Run:
     def create(cls, config: TrainConfig, name: str) -> Run:
         """Makes the folder `config.run_dir`, or runs/<name>-<time>, and writes nothing in it.
 
-        Raises RunExistsError when the folder asked for is not empty, RunError when it cannot
+        Raises RunFolderError when the folder asked for is not empty, RunError when it cannot
         be made.
         """
         if config.run_dir is None:
@@ -61,7 +61,7 @@ class Run:
         except OSError as error:
             raise RunError(f"run folder {path} cannot be made: {error.strerror}") from error
         if not empty:
-            raise RunExistsError(
+            raise RunFolderError(
                 f"run folder {path} is not empty; name another with --run-dir, or continue the "
                 f"run in it with --resume {path}"
             )
@@ -69,11 +69,11 @@ class Run:
 
     @classmethod
     def open(cls, path: str | Path) -> Run:
-        """The run in the folder `path`; RunError when there is none."""
+        """The run in the folder `path`; RunFolderError when there is none."""
         run = cls(Path(path))
         if not (run.path / "config.toml").is_file():
             what = "holds no config.toml" if run.path.is_dir() else "is not a folder"
-            raise RunError(f"{path} is no run: it {what}; a run's folder is printed by train")
+            raise RunFolderError(f"{path} is no run: it {what}; a run's folder is printed by train")
         return run
 
     def write_config(self, config: TrainConfig, build: Mapping[str, str]) -> None:
@@ -96,9 +96,17 @@ class Run:
             raise RunError(f"{file} is damaged: {error}") from None
         return config, build
 
-    def open_metrics(self, append: bool) -> IO[str]:
-        """metrics.jsonl opened for writing, one line at a time."""
-        return (self.path / "metrics.jsonl").open("a" if append else "w", buffering=1)
+    def open_metrics(self, step: int) -> IO[str]:
+        """metrics.jsonl opened for further lines; those from after `step` are dropped.
+
+        They are there when a run goes on from a checkpoint that is older than its last line.
+        """
+        file = self.path / "metrics.jsonl"
+        if file.exists():
+            lines = file.read_text().splitlines(keepends=True)
+            kept = [line for line in lines if _step_of(line) <= step]
+            _write_atomically(file, "".join(kept).encode())
+        return file.open("a", buffering=1)
 
     def checkpoint_path(self, step: int) -> Path:
         """The folder of the checkpoint after `step` steps."""
@@ -112,10 +120,10 @@ class Run:
         return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdecimal())
 
     def latest(self) -> int:
-        """The step of the newest checkpoint; RunError when there is none."""
+        """The step of the newest checkpoint; RunFolderError when there is none."""
         steps = self.checkpoints()
         if not steps:
-            raise RunError(f"run {self.path} holds no checkpoint yet")
+            raise RunFolderError(f"run {self.path} holds no checkpoint yet")
         return steps[-1]
 
     def save(self, step: int, policy: Tensors, state: Mapping[str, Any], keep: int) -> Path:
@@ -164,7 +172,7 @@ class Run:
         folder = self.checkpoint_path(step)
         if not folder.is_dir():
             there = ", ".join(map(str, self.checkpoints())) or "none"
-            raise RunError(f"run {self.path} has no checkpoint {step}; there are: {there}")
+            raise RunFolderError(f"run {self.path} has no checkpoint {step}; there are: {there}")
         return folder
 
 
@@ -211,6 +219,14 @@ def _toml_value(value: Any) -> str:
     if isinstance(value, (tuple, list)):
         return "[" + ", ".join(_toml_value(entry) for entry in value) + "]"
     return repr(value)
+
+
+def _step_of(line: str) -> float:
+    """The step of a line of metrics.jsonl; infinite for one that was cut short."""
+    try:
+        return float(json.loads(line)["steps"])
+    except (ValueError, KeyError, TypeError):
+        return float("inf")
 
 
 def _packed(tensors: Mapping[str, Any]) -> bytes:

@@ -16,12 +16,12 @@ import typing
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..engine.errors import HeadraceError
+from ..engine.errors import ArgumentError
 
 Pairs = tuple[tuple[str, float], ...]  # names with numbers, sorted by name
 
 
-class ConfigError(HeadraceError, ValueError):
+class ConfigError(ArgumentError):
     """A setting that does not exist, has the wrong type, or is out of its bounds."""
 
 

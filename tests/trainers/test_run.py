@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from headrace.trainers.config import TrainConfig, read_toml
-from headrace.trainers.run import Run, RunError, RunExistsError, flatten, toml_lines, unflatten
+from headrace.trainers.run import Run, RunError, RunFolderError, flatten, toml_lines, unflatten
 
 POLICY = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.zeros(2, np.float32)}
 STATE = {
@@ -59,7 +59,7 @@ def test_two_runs_in_one_second_get_folders_of_their_own(tmp_path, monkeypatch):
 
 def test_folder_that_is_not_empty_is_refused_and_left_alone(tmp_path):
     (tmp_path / "precious").write_text("x")
-    with pytest.raises(RunExistsError, match=r"is not empty; name another with --run-dir"):
+    with pytest.raises(RunFolderError, match=r"is not empty; name another with --run-dir"):
         Run.create(TrainConfig(env="cartpole", run_dir=str(tmp_path)), "cartpole")
     assert [entry.name for entry in tmp_path.iterdir()] == ["precious"]
 

@@ -1,0 +1,105 @@
+"""Evaluation: fair episodes, repeatable figures, and what is refused."""
+
+import numpy as np
+import pytest
+
+import headrace
+from headrace.engine.errors import HeadraceError
+from headrace.trainers.run import Run, RunError, RunFolderError
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("eval") / "run")
+    return headrace.train("cartpole", seed=2, steps=60_000, run_dir=folder).run
+
+
+def test_result_is_repeatable_and_consistent(run):
+    first, second = (headrace.evaluate(run, episodes=30, seed=1) for _ in range(2))
+    assert first.return_mean == second.return_mean
+    assert first.episodes == 30
+    assert first.checkpoint == Run.open(run).latest()
+    assert first.return_min <= first.return_mean <= first.return_max
+    assert first.return_std >= 0
+    assert first.length_mean == first.return_mean  # CartPole pays 1 for each step
+    assert headrace.evaluate(run, episodes=30, seed=2).return_mean != first.return_mean
+
+
+def test_threads_do_not_change_the_figures(run):
+    results = [headrace.evaluate(run, episodes=20, threads=n) for n in (1, 2)]
+    assert results[0].return_mean == results[1].return_mean
+
+
+def test_sampling_differs_from_greedy(run):
+    greedy = headrace.evaluate(run, episodes=20)
+    sampled = headrace.evaluate(run, episodes=20, sample=True)
+    assert not greedy.sample
+    assert sampled.sample
+    assert sampled.return_mean != greedy.return_mean
+    assert sampled.return_mean == headrace.evaluate(run, episodes=20, sample=True).return_mean
+
+
+def test_more_episodes_than_environments_takes_the_first_of_each(run, monkeypatch):
+    """With 4 environments, 10 episodes are the first two of each and a third of two of them."""
+    from headrace.trainers import evaluate as module
+
+    monkeypatch.setattr(module, "MAX_ENVS", 4)
+    ten = headrace.evaluate(run, episodes=10)
+    twelve = headrace.evaluate(run, episodes=12)
+    four = headrace.evaluate(run, episodes=4)
+    assert ten.episodes == 10
+    total = 12 * twelve.return_mean
+    assert 10 * ten.return_mean <= total
+    assert 4 * four.return_mean <= 10 * ten.return_mean
+
+
+def test_episodes_are_those_of_a_plain_loop(run):
+    """The same environments, stepped by hand with the policy's arithmetic in NumPy."""
+    from headrace.trainers.seeds import EVALUATION, world_seeds
+
+    tensors = Run.open(run).load_policy(Run.open(run).latest())
+    config, _ = Run.open(run).read_config()
+    assert len(config.hidden) == 1
+    with_result = headrace.evaluate(run, episodes=8, seed=3)
+    vec = headrace.make_vec("cartpole", 8, autoreset_mode="SameStep")
+    obs, _ = vec.reset(seed=world_seeds(3, 8, EVALUATION))
+    length, over = np.zeros(8), np.zeros(8, bool)
+    while not over.all():
+        actions = naive_actions(tensors, obs)
+        obs, _, terminated, truncated, _ = vec.step(actions)
+        length += ~over
+        over |= terminated | truncated
+    vec.close()
+    assert with_result.length_mean == length.mean()
+
+
+def naive_actions(tensors, obs):
+    """Greedy actions of a policy with one tanh layer and two actions."""
+    raise NotImplementedError
+
+
+def test_endless_episodes_are_refused(tmp_path, point, monkeypatch):
+    from headrace.trainers import evaluate as module
+
+    monkeypatch.setattr(module, "MAX_STEPS", 200)
+    folder = str(tmp_path / "run")
+    headrace.train(point, steps=5000, run_dir=folder, params={"speed": 0.0, "max_steps": 0})
+    with pytest.raises(HeadraceError, match="not ended after 200 steps"):
+        headrace.evaluate(folder, episodes=3)
+
+
+def test_missing_run_and_checkpoint_are_named(run):
+    with pytest.raises(RunFolderError, match="nowhere is no run"):
+        headrace.evaluate("nowhere")
+    with pytest.raises(RunFolderError, match="has no checkpoint 7; there are: "):
+        headrace.evaluate(run, checkpoint=7)
+
+
+def test_weights_of_another_shape_are_refused(run):
+    folder = Run.open(run)
+    step = folder.latest()
+    tensors = folder.load_policy(step)
+    name = next(iter(tensors))
+    other = folder.save(1, {**tensors, name: np.zeros((3, 3), np.float32)}, {}, keep=9)
+    with pytest.raises(RunError, match=f"{name}"):
+        headrace.evaluate(run, checkpoint=int(other.name))

@@ -1,0 +1,234 @@
+"""Training end to end: results, determinism, resuming, and stopping for bad numbers."""
+
+import dataclasses
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+
+import headrace
+from headrace.engine.errors import ArgumentError, HeadraceError
+from headrace.trainers import train as train_module
+from headrace.trainers.config import TrainConfig
+from headrace.trainers.interrupt import TrainingInterrupted
+from headrace.trainers.metrics import METRICS
+from headrace.trainers.run import Run, RunFolderError
+from headrace.trainers.settings import ConfigError
+
+STEPS = 100_000
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def weights(result):
+    run = Run.open(result.run)
+    return (run.checkpoint_path(run.latest()) / "policy.safetensors").read_bytes()
+
+
+def test_result_says_what_happened():
+    result = headrace.train("cartpole", seed=3, steps=STEPS, target=None, num_envs=128, horizon=16)
+    assert result.env == "cartpole"
+    assert result.seed == 3
+    assert STEPS <= result.steps < STEPS + 128 * 16
+    assert result.steps % (128 * 16) == 0
+    assert result.sps == pytest.approx(result.steps / result.seconds)
+    assert result.setup_seconds > 0
+    assert result.return_mean > 9
+    assert result.return_target is None
+    assert (result.solved, result.solved_seconds, result.solved_steps) == (False, None, None)
+    assert Run.open(result.run).latest() == result.steps
+
+
+def test_training_stops_where_the_target_is_reached():
+    result = headrace.train("cartpole", seed=1, target=60)
+    assert result.solved
+    assert result.return_mean >= 60
+    assert result.solved_steps == result.steps < 1_000_000
+    assert result.solved_seconds == result.seconds
+
+
+def test_run_folder_holds_configuration_metrics_and_weights():
+    result = headrace.train("cartpole", seed=3, steps=STEPS, run_dir="mine")
+    assert result.run == "mine"
+    config, build = Run.open("mine").read_config()
+    assert (config.seed, config.steps, config.num_envs) == (3, STEPS, 256)
+    assert set(build) == {"headrace", "code", "environment", "isa", "machine"}
+    lines = [json.loads(line) for line in open("mine/metrics.jsonl")]
+    assert lines[-1]["steps"] == result.steps
+    assert lines[-1]["episode/return"] == result.return_mean
+    assert all(set(line) <= set(METRICS) for line in lines)
+    assert [line["steps"] for line in lines] == sorted(line["steps"] for line in lines)
+
+
+def test_weights_do_not_depend_on_the_number_of_threads():
+    runs = [headrace.train("cartpole", seed=5, steps=STEPS, threads=n) for n in (1, 2, 3)]
+    assert len({weights(run) for run in runs}) == 1
+    assert len({run.return_mean for run in runs}) == 1
+
+
+def test_seeds_give_different_weights():
+    runs = [headrace.train("cartpole", seed=seed, steps=20_000) for seed in (5, 6)]
+    assert len({weights(run) for run in runs}) == 2
+
+
+def test_file_of_ones_own_trains(point):
+    result = headrace.train(point, steps=400_000)
+    assert result.env == str(point)
+    assert result.run.startswith("runs/point-")
+    assert result.return_mean > 40  # of 50; standing still gives 25
+
+
+def test_preset_beside_ones_own_file_counts(point):
+    preset = point.with_suffix(".toml")
+    preset.write_text("target = -100.0\nhidden = [8]\n")
+    try:
+        result = headrace.train(point, lr=0.001)
+    finally:
+        preset.unlink()
+    assert result.solved
+    config, _ = Run.open(result.run).read_config()
+    assert (config.hidden, config.lr, config.target) == ((8,), 0.001, -100.0)
+
+
+def test_parameters_reach_the_environment(point):
+    still = headrace.train(point, steps=20_000, params={"speed": 0, "max_steps": 7})
+    window = json.loads(open(f"{still.run}/metrics.jsonl").readlines()[-1])
+    assert window["episode/length"] == 7
+    with pytest.raises(HeadraceError, match="sped"):
+        headrace.train(point, steps=20_000, params={"sped": 1})
+
+
+@pytest.mark.parametrize(("param", "words"), [("poison_obs", "observation"),
+                                              ("poison_reward", "reward")])  # fmt: skip
+def test_nan_from_the_environment_stops_the_run_and_says_where(point, param, words):
+    with pytest.raises(HeadraceError) as caught:
+        headrace.train(point, steps=STEPS, params={param: 20}, horizon=8, run_dir="r")
+    sentence = str(caught.value)
+    assert words in sentence
+    assert "nan" in sentence.lower()
+    assert "step 1" in sentence
+    assert Run.open("r").checkpoints() == []
+    assert list(open("r/metrics.jsonl")) is not None
+
+
+def test_nan_leaves_saved_checkpoints_alone(point, monkeypatch):
+    with pytest.raises(HeadraceError):
+        headrace.train(
+            point,
+            steps=STEPS,
+            params={"poison_obs": 40},
+            horizon=8,
+            run_dir="r",
+            checkpoint_seconds=1e-9,
+        )
+    run = Run.open("r")
+    for step in run.checkpoints():
+        assert all(np.isfinite(array).all() for array in run.load_policy(step).values())
+    assert len(run.checkpoints()) == 3
+
+
+def interrupted(monkeypatch, **settings):
+    """Trains until the first report, where Ctrl-C arrives; returns the exception."""
+    monkeypatch.setattr(train_module, "OBSERVER_SECONDS", 0.0)
+
+    def observer(progress):
+        if progress.steps >= STEPS // 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(TrainingInterrupted) as caught:
+        headrace.train("cartpole", observer=observer, steps=STEPS, **settings)
+    return caught.value
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_resumed_run_equals_an_uninterrupted_one(monkeypatch, normalize):
+    settings = {"seed": 4, "normalize_obs": normalize, "normalize_reward": normalize}
+    whole = headrace.train("cartpole", steps=STEPS, run_dir="whole", **settings)
+    stop = interrupted(monkeypatch, run_dir="parts", **settings)
+    assert stop.checkpoint.is_dir()
+    assert str(stop.checkpoint) in str(stop)
+    steps = Run.open("parts").latest()
+    assert STEPS // 3 <= steps < STEPS // 2
+    resumed = headrace.train(resume="parts")
+    assert weights(resumed) == weights(whole)
+    assert resumed.steps == whole.steps
+    assert resumed.return_mean == whole.return_mean
+    lines = [json.loads(line)["steps"] for line in open("parts/metrics.jsonl")]
+    assert lines == sorted(set(lines))
+
+
+def test_only_what_may_change_changes_when_resuming():
+    headrace.train("cartpole", steps=20_000, run_dir="r")
+    with pytest.raises(ConfigError, match="lr cannot change when a run is resumed; only steps,"):
+        headrace.train(resume="r", lr=0.1)
+    with pytest.raises(ConfigError, match="env cannot change"):
+        headrace.train("other", resume="r")
+    longer = headrace.train(resume="r", steps=60_000, threads=1)
+    assert longer.steps >= 60_000
+    assert Run.open("r").read_config()[0].steps == 60_000
+
+
+def test_run_that_is_finished_resumes_to_itself():
+    first = headrace.train("cartpole", steps=20_000, run_dir="r")
+    again = headrace.train("cartpole", resume="r")
+    assert again.steps == first.steps
+    assert weights(again) == weights(first)
+
+
+def test_run_folder_in_use_is_refused():
+    headrace.train("cartpole", steps=1, run_dir="r")
+    before = sorted(os.listdir("r"))
+    with pytest.raises(RunFolderError, match="is not empty"):
+        headrace.train("cartpole", steps=1, run_dir="r")
+    assert sorted(os.listdir("r")) == before
+
+
+def test_resuming_no_run_is_one_sentence():
+    with pytest.raises(RunFolderError, match="nowhere is no run"):
+        headrace.train(resume="nowhere")
+
+
+@pytest.mark.parametrize("name", ["lerning_rate", "num_env"])
+def test_unknown_setting_is_refused(name):
+    with pytest.raises(ArgumentError, match=f"unknown setting {name}"):
+        headrace.train("cartpole", **{name: 1})
+
+
+def test_impossible_batch_is_refused_before_anything_is_made():
+    with pytest.raises(HeadraceError, match="num_envs"):
+        headrace.train("cartpole", num_envs=10**9)
+    assert os.listdir(".") == []
+
+
+def test_training_without_environment_is_one_sentence():
+    with pytest.raises(ConfigError, match="env is missing"):
+        headrace.train()
+
+
+def test_every_setting_is_taken():
+    """Each field away from its default, so that none is dropped on the way to the learner."""
+    config = TrainConfig(env="cartpole")
+    changed = {
+        "seed": 7, "steps": 3000, "target": 1e9, "num_envs": 64, "threads": 1,
+        "params": {"gravity": 5.0}, "hidden": (16, 8), "activation": "relu", "separate": True,
+        "horizon": 8, "minibatches": 2, "epochs": 3, "lr": 1e-4, "anneal_lr": False,
+        "gamma": 0.9, "gae_lambda": 0.8, "clip": 0.1, "value_clip": 0.3, "vf_coef": 1.0,
+        "ent_coef": 0.1, "max_grad_norm": 1.0, "normalize_obs": False,
+        "normalize_reward": False, "normalize_advantage": False, "checkpoint_seconds": 5.0,
+        "keep_checkpoints": 1, "run_dir": "r",
+    }  # fmt: skip
+    assert set(changed) == {f.name for f in dataclasses.fields(config)} - {"env", "policy"}
+    base = weights(headrace.train("cartpole", **{**changed, "run_dir": "base"}))
+    neutral = {"threads", "target", "checkpoint_seconds", "keep_checkpoints", "run_dir"}
+    for name in changed.keys() - neutral - {"steps"}:
+        rest = {k: v for k, v in changed.items() if k not in (name, "run_dir")}
+        default = 128 if name == "num_envs" else getattr(config, name)
+        if name == "params":
+            default = ()
+        other = headrace.train("cartpole", **{**rest, name: default})
+        assert weights(other) != base, name

@@ -1,0 +1,122 @@
+"""Measures the agent of a run: the returns of whole episodes, chosen before they are played."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine.errors import HeadraceError
+from ..engine.make import make_vec
+from ..engine.vector import VecEnv
+from .policy import PolicySpec
+from .run import Run, RunError, Tensors
+from .seeds import EVALUATION, world_seeds
+from .settings import check, required, setting
+
+MAX_ENVS = 256  # rows that play at once
+MAX_STEPS = 100_000  # longest episode that is waited for
+
+
+@dataclasses.dataclass(frozen=True)
+class EvalConfig:
+    """What to measure and how."""
+
+    run: str = required("the folder of the run, as train printed it")
+    episodes: int = setting(100, "how many episodes are played", low=1)
+    seed: int = setting(
+        0, "seed of the episodes; no seed gives those of training", low=0, high=2**63 - 1
+    )
+    sample: bool = setting(False, "draw actions from the policy instead of taking the likeliest")
+    checkpoint: int | None = setting(
+        None, "step of the checkpoint to load (default: the newest)", low=0
+    )
+    threads: int | None = setting(None, "threads that step (default: every usable CPU)", low=1)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class EvalResult:
+    """The returns of an agent over whole episodes."""
+
+    env: str
+    run: str
+    checkpoint: int  # step after which the policy was saved
+    episodes: int
+    sample: bool  # False: the likeliest action each time
+    seed: int
+    return_mean: float
+    return_std: float  # standard deviation between episodes
+    return_min: float
+    return_max: float
+    length_mean: float  # steps
+    return_target: float | None  # the run's
+    seconds: float  # wall time
+
+
+def evaluate(run: str, **given: Any) -> EvalResult:
+    """Plays whole episodes with the agent of the run in folder `run`.
+
+    Every environment plays its first k episodes, k being the same for all: an agent that often
+    fails early does not look worse, nor one that fails late better, because of which episodes
+    happened to finish first.
+
+    Args:
+        run: the folder of the run.
+        **given: fields of `EvalConfig`.
+
+    Raises:
+        ConfigError: a setting that does not exist or does not fit.
+        RunError: no run there, no such checkpoint, or a damaged one.
+        HeadraceError: episodes that do not end.
+    """
+    started = time.perf_counter()
+    config = EvalConfig(run=str(run), **given)
+    folder = Run.open(config.run)
+    trained, _ = folder.read_config()
+    step = folder.latest() if config.checkpoint is None else config.checkpoint
+    tensors = folder.load_policy(step)
+    with _environments(config, trained) as vec:
+        policy = PolicySpec.from_env(
+            vec.spec_, trained.hidden, trained.activation, trained.separate
+        )
+        player = policy.load(tensors)
+        returns, lengths = _play(vec, player, config)
+    return EvalResult(
+        env=trained.env,
+        run=str(folder.path),
+        checkpoint=step,
+        episodes=config.episodes,
+        sample=config.sample,
+        seed=config.seed,
+        return_mean=float(returns.mean()),
+        return_std=float(returns.std()),
+        return_min=float(returns.min()),
+        return_max=float(returns.max()),
+        length_mean=float(lengths.mean()),
+        return_target=trained.target,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _environments(config: EvalConfig, trained: TrainConfig) -> VecEnv:
+    """At most `MAX_ENVS` rows of the run's environment, seeded apart from those of training."""
+    wanted = min(config.episodes, MAX_ENVS)
+    defines = {name: int(v) for name, v in trained.params if name.isupper()}
+    agents = resolve(trained.env, defines=defines).spec.agents
+    vec = make_vec(
+        trained.env,
+        -(-wanted // agents) * agents,
+        threads=config.threads,
+        autoreset_mode="SameStep",
+        copy=False,
+        **dict(trained.params),
+    )
+    vec.reset(seed=world_seeds(config.seed, vec.worlds, EVALUATION))
+    return vec

@@ -1,0 +1,328 @@
+"""Synchronous PPO, top to bottom: configure, set up, then collect, learn, log and save."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from ..engine.make import make_vec
+from ..engine.registration import registered
+from ..engine.resolve import resolve
+from ..engine.snapshot import Snapshot
+from ..engine.vector import VecEnv
+from .build import build_table
+from .collector import FusedCollector
+from .config import DEFAULT_NUM_ENVS, TrainConfig, configure, reject_unknown
+from .episodes import EpisodeWindow
+from .interrupt import Interruption, TrainingInterrupted
+from .learner import NativeLearner
+from .metrics import MetricsLog
+from .policy import PolicySpec
+from .run import Run
+from .seeds import TRAINING, world_seeds
+from .settings import ConfigError, settings
+
+# What may change when a run is resumed.
+RESUMABLE = ("steps", "target", "threads", "checkpoint_seconds", "keep_checkpoints")
+OBSERVER_SECONDS = 0.1  # between two calls of an observer
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainResult:
+    """What a training run came to. None stands for what did not happen."""
+
+    env: str  # the environment as it was named
+    seed: int
+    steps: int  # actions that agents took
+    seconds: float  # wall time of training alone
+    setup_seconds: float  # everything before it, compiling included
+    sps: float  # steps per second
+    return_mean: float | None  # of the last 100 finished episodes, in order of step and row
+    return_target: float | None
+    solved: bool  # return_mean reached the target
+    solved_seconds: float | None  # training time until it did
+    solved_steps: int | None  # steps until it did
+    run: str  # the run's folder
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """Where a run stands, for whoever shows it."""
+
+    steps: int
+    total_steps: int
+    seconds: float  # of training so far
+    sps: float  # steps per second lately
+    return_mean: float | None
+    return_target: float | None
+
+
+Observer = Callable[[Progress], None]
+
+
+def train(
+    env: str | Path | None = None,
+    *,
+    resume: str | Path | None = None,
+    observer: Observer | None = None,
+    **given: Any,
+) -> TrainResult:
+    """Trains a PPO agent on `env` until the target or the step budget is reached.
+
+    Args:
+        env: a shipped environment ("cartpole") or a file ("my_env.c"). May be left out with
+            `resume`.
+        resume: the folder of a run to continue from its newest checkpoint. Only steps, target,
+            threads and how checkpoints are kept may then be given.
+        observer: called with a `Progress` about ten times a second.
+        **given: fields of `TrainConfig`. They come before the environment's preset.
+
+    Returns:
+        The figures of the run; its weights lie in `<run>/checkpoints/<step>`.
+
+    Raises:
+        ConfigError: a setting that does not exist or does not fit.
+        RunError: a run folder that is in the way, missing or damaged.
+        HeadraceError: the environment cannot be compiled, or gave a NaN while training.
+        TrainingInterrupted: Ctrl-C or SIGTERM; a checkpoint was saved.
+    """
+    started = time.perf_counter()
+    if resume is not None:
+        session = _resumed(Run.open(resume), env, given)
+    elif env is not None:
+        session = _begun(str(env), given)
+    else:
+        raise ConfigError("env is missing: name a shipped environment or a file of your own")
+    with closing(session.vec):
+        return session.train(observer, time.perf_counter() - started)
+
+
+class Session:
+    """One run being trained: its environments, policy, collector, learner and counters."""
+
+    def __init__(self, config: TrainConfig, run: Run, vec: VecEnv) -> None:
+        self.config, self.run, self.vec = config, run, vec
+        self.policy = PolicySpec.from_env(
+            vec.spec_, config.hidden, config.activation, config.separate
+        )
+        self.collector = FusedCollector(
+            vec,
+            self.policy,
+            horizon=config.horizon,
+            gamma=config.gamma,
+            gae_lambda=config.gae_lambda,
+            seed=config.seed,
+            normalize_obs=config.normalize_obs,
+            normalize_reward=config.normalize_reward,
+        )
+        self.learner = NativeLearner(
+            self.policy,
+            vec.pool,
+            seed=config.seed,
+            minibatches=config.minibatches,
+            epochs=config.epochs,
+            clip=config.clip,
+            value_clip=config.value_clip,
+            vf_coef=config.vf_coef,
+            max_grad_norm=config.max_grad_norm,
+            normalize_advantage=config.normalize_advantage,
+        )
+        self.episodes = EpisodeWindow()
+        self.steps = 0
+        self.seconds = 0.0  # of training so far
+        self.solved_seconds: float | None = None
+        self.solved_steps: int | None = None
+
+    def train(self, observer: Observer | None, setup_seconds: float) -> TrainResult:
+        """Trains to the end, saves the last checkpoint and sums up."""
+        with (
+            Interruption() as interruption,
+            self.run.open_metrics(self.steps) as file,
+        ):
+            log = MetricsLog(file, self.seconds, self.steps)
+            self._loop(interruption, log, observer)
+            log.write(self.seconds, self.steps, self.learner.version, self.episodes)
+            checkpoint = self.save()
+            if interruption.requested:
+                raise TrainingInterrupted(self.run.path, checkpoint)
+        return self._result(setup_seconds)
+
+    def _loop(self, stop: Interruption, log: MetricsLog, observer: Observer | None) -> None:
+        """Collects and learns until the target, the budget or an interruption ends it."""
+        config, clock = self.config, time.perf_counter
+        start = clock() - self.seconds
+        save_due = self.seconds + config.checkpoint_seconds
+        pace = Pace(self.seconds, self.steps)
+        while self.steps < config.steps and not stop.requested and self.solved_steps is None:
+            before = clock()
+            lr = self._learning_rate()
+            rollout = self.collector.collect(self.learner.weights)
+            collected = clock()
+            self.steps += rollout.steps
+            self.episodes.add(rollout.episode_returns, rollout.episode_lengths)
+            if self.episodes.reached(config.target):  # by these weights: they stay as they are
+                self.seconds = collected - start
+                self.solved_seconds, self.solved_steps = self.seconds, self.steps
+                break
+            stats = self.learner.learn(rollout, lr=lr, ent_coef=config.ent_coef)
+            learned = clock()
+            self.seconds = learned - start
+            log.add(stats, lr, collected - before, learned - collected)
+            if log.due(self.seconds):
+                log.write(self.seconds, self.steps, self.learner.version, self.episodes)
+            if self.seconds >= save_due:
+                self.save()
+                save_due = self.seconds + config.checkpoint_seconds
+            if observer is not None and pace.due(self.seconds):
+                observer(self._progress(pace.update(self.seconds, self.steps)))
+
+    def _learning_rate(self) -> float:
+        """The rate of the next update: falls linearly, by the steps before its rollout."""
+        config = self.config
+        left = 1.0 - self.steps / config.steps if config.anneal_lr else 1.0
+        return config.lr * left
+
+    def save(self) -> Path:
+        """Writes a checkpoint of everything that the rest of the run depends on."""
+        state = {
+            "steps": self.steps,
+            "seconds": self.seconds,
+            "solved_seconds": self.solved_seconds,
+            "solved_steps": self.solved_steps,
+            "episodes": self.episodes.state_dict(),
+            "collector": self.collector.state_dict(),
+            "learner": self.learner.state_dict(),
+            "environments": dataclasses.asdict(self.vec.snapshot()),
+        }
+        tensors = self.policy.to_tensors(self.learner.weights)
+        return self.run.save(self.steps, tensors, state, self.config.keep_checkpoints)
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continues where `save` left off."""
+        self.steps, self.seconds = state["steps"], state["seconds"]
+        self.episodes.load_state_dict(state["episodes"])
+        if self.episodes.reached(self.config.target):
+            self.solved_seconds = state["solved_seconds"]
+            self.solved_steps = state["solved_steps"]
+        self.vec.restore(Snapshot(**state["environments"]))
+        self.collector.load_state_dict(state["collector"])
+        self.learner.load_state_dict(state["learner"])
+
+    def _progress(self, sps: float) -> Progress:
+        config = self.config
+        return Progress(
+            self.steps,
+            config.steps,
+            self.seconds,
+            sps,
+            self.episodes.return_mean,
+            config.target,
+        )
+
+    def _result(self, setup_seconds: float) -> TrainResult:
+        return TrainResult(
+            env=self.config.env,
+            seed=self.config.seed,
+            steps=self.steps,
+            seconds=self.seconds,
+            setup_seconds=setup_seconds,
+            sps=self.steps / self.seconds if self.seconds > 0 else 0.0,
+            return_mean=self.episodes.return_mean,
+            return_target=self.config.target,
+            solved=self.solved_steps is not None,
+            solved_seconds=self.solved_seconds,
+            solved_steps=self.solved_steps,
+            run=str(self.run.path),
+        )
+
+
+class Pace:
+    """When an observer is called next, and how fast the run went since the last time."""
+
+    def __init__(self, seconds: float, steps: int) -> None:
+        self._seconds, self._steps = seconds, steps
+
+    def due(self, seconds: float) -> bool:
+        """Whether `OBSERVER_SECONDS` have passed since the last call."""
+        return seconds - self._seconds >= OBSERVER_SECONDS
+
+    def update(self, seconds: float, steps: int) -> float:
+        """Steps per second since the last call; starts to count anew."""
+        speed = (steps - self._steps) / (seconds - self._seconds)
+        self._seconds, self._steps = seconds, steps
+        return speed
+
+
+def preset_of(env: str | Path) -> Path | None:
+    """The preset beside the environment's file: cartpole.toml beside cartpole.c, if it is there."""
+    known = registered().get(str(env))
+    source = known.path if known else Path(env).expanduser()
+    preset = source.with_suffix(".toml")
+    return preset if source.suffix and preset.is_file() else None
+
+
+def _begun(env: str, given: Mapping[str, Any]) -> Session:
+    """A new run: configured, its environments made, its folder with config.toml written."""
+    config = configure(_absolute(env), preset_of(env), given)
+    if config.num_envs is None:
+        defines = {name: int(v) for name, v in config.params if name.isupper()}
+        agents = resolve(config.env, defines=defines).spec.agents
+        config = config.replace(num_envs=-(-DEFAULT_NUM_ENVS // agents) * agents)
+    vec = _environments(config)
+    try:
+        session = Session(config, Run.create(config, vec.spec_.name), vec)
+        session.run.write_config(config, build_table(vec))
+    except BaseException:
+        vec.close()
+        raise
+    return session
+
+
+def _resumed(run: Run, env: str | Path | None, given: Mapping[str, Any]) -> Session:
+    """A run continued from its newest checkpoint."""
+    saved, _ = run.read_config()
+    if env is not None and _absolute(str(env)) != saved.env:
+        raise ConfigError(f"env cannot change when a run is resumed: it is {saved.env}")
+    for name in given:
+        reject_unknown(name, settings(TrainConfig))
+        if name not in RESUMABLE:
+            raise ConfigError(
+                f"{name} cannot change when a run is resumed; only {', '.join(RESUMABLE)} can"
+            )
+    config = saved.replace(**given)
+    state = run.load_state(run.latest())
+    vec = _environments(config)
+    try:
+        session = Session(config, run, vec)
+        session.restore(state)
+        run.write_config(config, build_table(vec))
+    except BaseException:
+        vec.close()
+        raise
+    return session
+
+
+def _environments(config: TrainConfig) -> VecEnv:
+    """The batch of environments, each reset with a seed of its own."""
+    vec = make_vec(
+        config.env,
+        config.num_envs or DEFAULT_NUM_ENVS,
+        threads=config.threads,
+        autoreset_mode="SameStep",
+        copy=False,
+        **dict(config.params),
+    )
+    vec.reset(seed=world_seeds(config.seed, vec.worlds, TRAINING))
+    return vec
+
+
+def _absolute(env: str) -> str:
+    """A file's absolute path, so that the run can be resumed from another folder; else `env`."""
+    path = Path(env).expanduser()
+    if env in registered() or not path.is_file():
+        return env
+    return str(path.resolve())
