@@ -34,6 +34,8 @@ def main(argv: list[str]) -> int:
     if as_json:
         print_json(result)
     else:
-        shown = [(name, f"{v:.6g}" if isinstance(v, float) else str(v)) for name, v in result.items()]
+        shown = [
+            (name, f"{v:.6g}" if isinstance(v, float) else str(v)) for name, v in result.items()
+        ]
         print_table(("figure", "value"), shown)
     return 0

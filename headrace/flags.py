@@ -43,7 +43,9 @@ class Verb:
         if rest:
             raise _unrecognised(rest[0], known)
         return {
-            name: value if isinstance(value, bool) else known[name].parse(value, _label(known[name]))
+            name: value
+            if isinstance(value, bool)
+            else known[name].parse(value, _label(known[name]))
             for name, value in vars(given).items()
         }
 
@@ -68,7 +70,9 @@ def _parser(verb: Verb, defaults: Mapping[str, Any]) -> _Parser:
         epilog=f"example: {verb.example}",
         argument_default=argparse.SUPPRESS,
         allow_abbrev=False,
-        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=30, width=width),
+        formatter_class=lambda prog: argparse.HelpFormatter(
+            prog, max_help_position=30, width=width
+        ),
     )
     for item in settings(verb.settings).values():
         text = _help(item, defaults.get(item.name, item.default)).replace("%", "%%")
@@ -81,9 +85,7 @@ def _parser(verb: Verb, defaults: Mapping[str, Any]) -> _Parser:
             switch: Any = argparse.BooleanOptionalAction
             parser.add_argument(flag(item.name), action=switch, dest=item.name, help=text)
         else:
-            parser.add_argument(
-                flag(item.name), dest=item.name, metavar=_metavar(item), help=text
-            )
+            parser.add_argument(flag(item.name), dest=item.name, metavar=_metavar(item), help=text)
     return parser
 
 

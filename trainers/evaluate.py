@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import time
+from contextlib import closing
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ..engine.errors import HeadraceError
-from ..engine.make import make_vec
-from ..engine.vector import VecEnv
+from .environments import environments, whole_worlds
 from .policy import PolicySpec
-from .run import Run, RunError, Tensors
-from .seeds import EVALUATION, world_seeds
+from .run import Run
+from .seeds import EVALUATION
 from .settings import check, required, setting
 
 MAX_ENVS = 256  # rows that play at once
@@ -82,7 +77,9 @@ def evaluate(run: str, **given: Any) -> EvalResult:
     trained, _ = folder.read_config()
     step = folder.latest() if config.checkpoint is None else config.checkpoint
     tensors = folder.load_policy(step)
-    with _environments(config, trained) as vec:
+    rows = whole_worlds(trained, min(config.episodes, MAX_ENVS))
+    vec = environments(trained, rows, config.threads, config.seed, EVALUATION)
+    with closing(vec):
         policy = PolicySpec.from_env(
             vec.spec_, trained.hidden, trained.activation, trained.separate
         )
@@ -103,20 +100,3 @@ def evaluate(run: str, **given: Any) -> EvalResult:
         return_target=trained.target,
         seconds=time.perf_counter() - started,
     )
-
-
-def _environments(config: EvalConfig, trained: TrainConfig) -> VecEnv:
-    """At most `MAX_ENVS` rows of the run's environment, seeded apart from those of training."""
-    wanted = min(config.episodes, MAX_ENVS)
-    defines = {name: int(v) for name, v in trained.params if name.isupper()}
-    agents = resolve(trained.env, defines=defines).spec.agents
-    vec = make_vec(
-        trained.env,
-        -(-wanted // agents) * agents,
-        threads=config.threads,
-        autoreset_mode="SameStep",
-        copy=False,
-        **dict(trained.params),
-    )
-    vec.reset(seed=world_seeds(config.seed, vec.worlds, EVALUATION))
-    return vec

@@ -18,6 +18,17 @@ from typing import Any
 
 from ..engine.errors import ArgumentError
 
+_NO_ASYNC = "asynchronous training is not part of this version; training is synchronous"
+_NO_DEVICE = "training on a GPU is not part of this version; training runs on the CPU"
+_NOT_YET = {
+    "async": _NO_ASYNC,
+    "max_lag": _NO_ASYNC,
+    "replicas": _NO_ASYNC,
+    "inflight": _NO_ASYNC,
+    "correction": _NO_ASYNC,
+    "device": _NO_DEVICE,
+}
+
 Pairs = tuple[tuple[str, float], ...]  # names with numbers, sorted by name
 
 
@@ -95,6 +106,9 @@ def check(instance: Any) -> None:
 
 def unknown(name: str, known: Iterable[str], what: str = "setting") -> ConfigError:
     """The error for a name that does not exist, with the nearest one that does."""
+    later = _NOT_YET.get(name.lstrip("-").replace("-", "_"))
+    if later is not None:
+        return ConfigError(f"{name}: {later}")
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]}?" if near else ""
     return ConfigError(f"unknown {what} {name}{hint}")

@@ -9,21 +9,20 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from ..engine.make import make_vec
 from ..engine.registration import registered
-from ..engine.resolve import resolve
 from ..engine.snapshot import Snapshot
 from ..engine.vector import VecEnv
 from .build import build_table
 from .collector import FusedCollector
 from .config import DEFAULT_NUM_ENVS, TrainConfig, configure, reject_unknown
+from .environments import environments, whole_worlds
 from .episodes import EpisodeWindow
 from .interrupt import Interruption, TrainingInterrupted
 from .learner import NativeLearner
 from .metrics import MetricsLog
 from .policy import PolicySpec
 from .run import Run
-from .seeds import TRAINING, world_seeds
+from .seeds import TRAINING
 from .settings import ConfigError, settings
 
 # What may change when a run is resumed.
@@ -269,9 +268,7 @@ def _begun(env: str, given: Mapping[str, Any]) -> Session:
     """A new run: configured, its environments made, its folder with config.toml written."""
     config = configure(_absolute(env), preset_of(env), given)
     if config.num_envs is None:
-        defines = {name: int(v) for name, v in config.params if name.isupper()}
-        agents = resolve(config.env, defines=defines).spec.agents
-        config = config.replace(num_envs=-(-DEFAULT_NUM_ENVS // agents) * agents)
+        config = config.replace(num_envs=whole_worlds(config, DEFAULT_NUM_ENVS))
     vec = _environments(config)
     try:
         session = Session(config, Run.create(config, vec.spec_.name), vec)
@@ -307,17 +304,8 @@ def _resumed(run: Run, env: str | Path | None, given: Mapping[str, Any]) -> Sess
 
 
 def _environments(config: TrainConfig) -> VecEnv:
-    """The batch of environments, each reset with a seed of its own."""
-    vec = make_vec(
-        config.env,
-        config.num_envs or DEFAULT_NUM_ENVS,
-        threads=config.threads,
-        autoreset_mode="SameStep",
-        copy=False,
-        **dict(config.params),
-    )
-    vec.reset(seed=world_seeds(config.seed, vec.worlds, TRAINING))
-    return vec
+    rows = config.num_envs or DEFAULT_NUM_ENVS
+    return environments(config, rows, config.threads, config.seed, TRAINING)
 
 
 def _absolute(env: str) -> str:

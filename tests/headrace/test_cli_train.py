@@ -122,7 +122,7 @@ def test_interrupt_while_setting_up_exits_with_130(monkeypatch, capsys):
     def interrupted(*_args, **_settings):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("headrace.trainers.train.make_vec", interrupted)
+    monkeypatch.setattr("headrace.trainers.environments.make_vec", interrupted)
     assert main(["train", "cartpole"]) == 130
     assert "interrupted before anything was saved" in capsys.readouterr().err
 

@@ -12,7 +12,7 @@ from headrace.trainers.settings import ConfigError, settings
 @pytest.fixture
 def preset(tmp_path):
     path = tmp_path / "mine.toml"
-    path.write_text('target = 475\nlr = 0.01\nhidden = [32]\n[params]\ngravity = 3.5\nSIZE = 9\n')
+    path.write_text("target = 475\nlr = 0.01\nhidden = [32]\n[params]\ngravity = 3.5\nSIZE = 9\n")
     return path
 
 

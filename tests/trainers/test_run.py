@@ -26,9 +26,7 @@ def run(tmp_path):
 
 def test_configuration_comes_back_as_it_was(run):
     config, build = run.read_config()
-    wanted = TrainConfig(
-        env="cartpole", seed=5, params={"gravity": 3.5}, run_dir=str(run.path)
-    )
+    wanted = TrainConfig(env="cartpole", seed=5, params={"gravity": 3.5}, run_dir=str(run.path))
     assert config == wanted
     assert build == {"isa": "base"}
 

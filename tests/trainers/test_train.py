@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,6 +29,11 @@ def _own_folder(tmp_path, monkeypatch):
 def weights(result):
     run = Run.open(result.run)
     return (run.checkpoint_path(run.latest()) / "policy.safetensors").read_bytes()
+
+
+def metrics(run):
+    lines = (Path(run) / "metrics.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
 
 
 def test_result_says_what_happened():
@@ -58,7 +64,7 @@ def test_run_folder_holds_configuration_metrics_and_weights():
     config, build = Run.open("mine").read_config()
     assert (config.seed, config.steps, config.num_envs) == (3, STEPS, 256)
     assert set(build) == {"headrace", "code", "environment", "isa", "machine"}
-    lines = [json.loads(line) for line in open("mine/metrics.jsonl")]
+    lines = metrics("mine")
     assert lines[-1]["steps"] == result.steps
     assert lines[-1]["episode/return"] == result.return_mean
     assert all(set(line) <= set(METRICS) for line in lines)
@@ -97,7 +103,7 @@ def test_preset_beside_ones_own_file_counts(point):
 
 def test_parameters_reach_the_environment(point):
     still = headrace.train(point, steps=20_000, params={"speed": 0, "max_steps": 7})
-    window = json.loads(open(f"{still.run}/metrics.jsonl").readlines()[-1])
+    window = metrics(still.run)[-1]
     assert window["episode/length"] == 7
     with pytest.raises(HeadraceError, match="sped"):
         headrace.train(point, steps=20_000, params={"sped": 1})
@@ -113,7 +119,6 @@ def test_nan_from_the_environment_stops_the_run_and_says_where(point, param, wor
     assert "nan" in sentence.lower()
     assert "step 1" in sentence
     assert Run.open("r").checkpoints() == []
-    assert list(open("r/metrics.jsonl")) is not None
 
 
 def test_nan_leaves_saved_checkpoints_alone(point, monkeypatch):
@@ -158,7 +163,7 @@ def test_resumed_run_equals_an_uninterrupted_one(monkeypatch, normalize):
     assert weights(resumed) == weights(whole)
     assert resumed.steps == whole.steps
     assert resumed.return_mean == whole.return_mean
-    lines = [json.loads(line)["steps"] for line in open("parts/metrics.jsonl")]
+    lines = [line["steps"] for line in metrics("parts")]
     assert lines == sorted(set(lines))
 
 

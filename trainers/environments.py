@@ -1,0 +1,32 @@
+"""The environments that a run's agent acts in, seeded from the run's one seed."""
+
+from __future__ import annotations
+
+from ..engine.make import make_vec
+from ..engine.resolve import resolve
+from ..engine.vector import VecEnv
+from .config import TrainConfig
+from .seeds import world_seeds
+
+
+def whole_worlds(config: TrainConfig, rows: int) -> int:
+    """`rows` rounded up to a multiple of the agents of one world."""
+    defines = {name: int(value) for name, value in config.params if name.isupper()}
+    agents = resolve(config.env, defines=defines).spec.agents
+    return -(-rows // agents) * agents
+
+
+def environments(
+    config: TrainConfig, rows: int, threads: int | None, seed: int, stream: int
+) -> VecEnv:
+    """The run's environment, `rows` of it, with its parameters, each world with its own seed."""
+    vec = make_vec(
+        config.env,
+        rows,
+        threads=threads,
+        autoreset_mode="SameStep",
+        copy=False,
+        **dict(config.params),
+    )
+    vec.reset(seed=world_seeds(seed, vec.worlds, stream))
+    return vec
