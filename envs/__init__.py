@@ -20,7 +20,13 @@ class Shipped:
 
 SHIPPED = tuple(
     Shipped(name, Path(__file__).resolve().parent / f"{name}.c", gymnasium_id, max_steps)
-    for name, gymnasium_id, max_steps in [("cartpole", "headrace/CartPole-v1", 500)]
+    for name, gymnasium_id, max_steps in [
+        ("cartpole", "headrace/CartPole-v1", 500),
+        ("mountain_car", "headrace/MountainCar-v0", 200),
+        ("mountain_car_continuous", "headrace/MountainCarContinuous-v0", 999),
+        ("acrobot", "headrace/Acrobot-v1", 500),
+        ("pendulum", "headrace/Pendulum-v1", 200),
+    ]
 )
 
 for _env in SHIPPED:

@@ -1,0 +1,109 @@
+/* Mountain car with a continuous motor: a car too weak for the slope swings up to the flag.
+ *
+ * The dynamics, spaces, reward and limits of Gymnasium's MountainCarContinuous-v0, in float32.
+ *
+ * observation  position, velocity (per step)
+ * action       force of the motor in [-1, 1], to the right where positive; clipped
+ * reward       100 on arrival, minus 0.1 times the square of the action (unclipped)
+ * start        position uniform in [-0.6, -0.4), at rest
+ * end          terminated at position 0.45 or beyond, at goal_velocity or faster; truncated
+ *              after 999 steps
+ */
+#include <headrace.h>
+
+#define MIN_POSITION (-1.2f)
+#define MAX_POSITION 0.6f
+#define MAX_SPEED    0.07f
+
+typedef struct {
+    float power;         /* change of velocity by the motor at full force, per step */
+    float gravity;       /* change of velocity by a vertical slope, per step */
+    float goal_position; /* where the flag stands */
+    float goal_velocity; /* the least velocity that counts as an arrival */
+} Params;
+
+typedef struct {
+    float position, velocity;
+} State;
+
+typedef struct {
+    float force;
+} Action;
+
+typedef struct {
+    float position, velocity;
+} Obs;
+
+static inline void mountain_car_continuous_reset(const Params *p, State *s, hr_rng *rng) {
+    (void)p;
+    s->position = hr_uniform(rng, -0.6f, -0.4f);
+    s->velocity = 0.0f;
+}
+
+static inline void mountain_car_continuous_step(const Params *p, State *s, const Action a[],
+                                                hr_outcome out[], hr_rng *rng) {
+    (void)rng;
+    float push = hr_clamp(a->force, -1.0f, 1.0f) * p->power;
+    float velocity = s->velocity + (push - hr_cos(3.0f * s->position) * p->gravity);
+    velocity = hr_clamp(velocity, -MAX_SPEED, MAX_SPEED);
+    float position = hr_clamp(s->position + velocity, MIN_POSITION, MAX_POSITION);
+    /* the wall on the left stops the car */
+    velocity = hr_max(velocity, position > MIN_POSITION ? -MAX_SPEED : 0.0f);
+
+    s->position = position;
+    s->velocity = velocity;
+    bool arrived = (position >= p->goal_position) & (velocity >= p->goal_velocity);
+    float force = hr_clamp(a->force, -1e6f, 1e6f); /* keeps the reward finite */
+    out->reward = (arrived ? 100.0f : 0.0f) - 0.1f * (force * force);
+    out->terminated = arrived;
+}
+
+static inline void mountain_car_continuous_observe(const Params *p, const State *s, Obs o[]) {
+    (void)p;
+    o->position = s->position;
+    o->velocity = s->velocity;
+}
+
+/* Height of the ground at a position, both in the observation's units. */
+static inline float ground(float position) { return 0.45f * hr_sin(3.0f * position) + 0.55f; }
+
+static inline void mountain_car_continuous_draw(const Params *p, const State *s, hr_frame *frame) {
+    float width = (float)frame->width, height = (float)frame->height;
+    float scale = width / (MAX_POSITION - MIN_POSITION); /* pixels per unit */
+    float bottom = 0.5f * height + 0.4f * scale, unit = 0.01f * width;
+    hr_fill(frame, hr_rgb(222, 238, 250));
+    for (int32_t column = 0; column < frame->width; column++) {
+        float top = bottom - scale * ground(MIN_POSITION + ((float)column + 0.5f) / scale);
+        hr_rect(frame, (float)column, top, 1.0f, height, hr_rgb(126, 153, 95));
+        hr_rect(frame, (float)column, top, 1.0f, unit, hr_rgb(74, 104, 57));
+    }
+    float flag = (p->goal_position - MIN_POSITION) * scale;
+    float foot = bottom - scale * ground(p->goal_position);
+    hr_rect(frame, flag, foot - 12.0f * unit, 0.5f * unit, 12.0f * unit, hr_rgb(60, 60, 60));
+    hr_rect(frame, flag, foot - 12.0f * unit, 6.0f * unit, 4.0f * unit, hr_rgb(214, 69, 65));
+
+    /* the car stands along the slope: (along, up) are its axes in pixels */
+    float slope = 1.35f * hr_cos(3.0f * s->position);
+    float length = hr_sqrt(1.0f + slope * slope);
+    float along_x = unit / length, along_y = -slope * unit / length;
+    float up_x = along_y, up_y = -along_x;
+    float x = (s->position - MIN_POSITION) * scale;
+    float y = bottom - scale * ground(s->position);
+    hr_line(frame, x - 2.6f * along_x + 2.8f * up_x, y - 2.6f * along_y + 2.8f * up_y,
+            x + 2.6f * along_x + 2.8f * up_x, y + 2.6f * along_y + 2.8f * up_y, 2.4f * unit,
+            hr_rgb(45, 84, 140));
+    hr_line(frame, x - 1.2f * along_x + 4.4f * up_x, y - 1.2f * along_y + 4.4f * up_y,
+            x + 1.2f * along_x + 4.4f * up_x, y + 1.2f * along_y + 4.4f * up_y, 2.0f * unit,
+            hr_rgb(84, 132, 196));
+    for (float side = -1.0f; side <= 1.0f; side += 2.0f)
+        hr_disc(frame, x + side * 2.2f * along_x + 1.2f * up_x,
+                y + side * 2.2f * along_y + 1.2f * up_y, 1.2f * unit, hr_rgb(30, 30, 30));
+}
+
+HR_ENV(mountain_car_continuous,
+       HR_OBS(HR_FIELD(Obs, position, MIN_POSITION, MAX_POSITION),
+              HR_FIELD(Obs, velocity, -MAX_SPEED, MAX_SPEED)),
+       HR_ACTION(HR_FIELD(Action, force, -1.0f, 1.0f)),
+       HR_PARAMS(HR_PARAM(power, 0.0015f), HR_PARAM(gravity, 0.0025f),
+                 HR_PARAM(goal_position, 0.45f), HR_PARAM(goal_velocity, 0.0f)),
+       .max_steps = 999, .draw = mountain_car_continuous_draw)
