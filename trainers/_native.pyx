@@ -1,0 +1,704 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=False
+"""The native trainer: descriptions, rollouts, collection and learning over the C kernels.
+
+Each public method checks what it is given once; below it runs C code (csrc/) that assumes it.
+policy.py, collector.py and learner.py are what the rest of the package uses.
+"""
+
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+
+cimport numpy as cnp
+import numpy as np
+
+cnp.import_array()
+
+
+cdef extern from "../../engine/core/vec.h" nogil:
+    ctypedef struct hr_env:
+        int32_t agents
+    ctypedef struct hr_vec:
+        const hr_env *env
+        int64_t worlds, rows
+        int32_t autoreset
+    int HR_SAME_STEP
+
+
+cdef extern from "../../engine/core/pool.h" nogil:
+    ctypedef struct hr_pool:
+        pass
+    ctypedef void (*hr_task_fn)(void *, int64_t, int) noexcept
+    ctypedef struct hr_pool_api:
+        void (*run)(hr_pool *, hr_task_fn, void *, int64_t) noexcept
+        int (*threads)(const hr_pool *) noexcept
+
+
+cdef extern from "net.h" nogil:
+    int HR_TILE, HR_MAX_DEPTH
+
+    ctypedef struct hr_layer:
+        int32_t in_ "in"
+        int32_t out, activation, hidden
+        int64_t weight, bias
+
+    ctypedef struct hr_tower:
+        int32_t layers, output
+        hr_layer *layer
+
+    ctypedef struct hr_head:
+        int32_t kind, size, output, mask, draw, offset
+        int64_t log_std
+        float low, high
+
+    ctypedef struct hr_input:
+        int32_t dtype, offset, count, choices, feature
+
+    ctypedef struct hr_net:
+        int32_t features, outputs, hidden, width, towers, heads, inputs
+        int32_t mask_size, action_size, obs_size, plain
+        int64_t params
+        hr_tower tower[2]
+        const hr_head *head
+        const hr_input *input
+
+
+cdef extern from "kernels.h" nogil:
+    int HR_SUMS
+
+    ctypedef struct hr_loss_options:
+        float clip, value_clip, value_coef, entropy_coef
+        float advantage_mean, advantage_scale, scale
+
+    ctypedef struct hr_draw:
+        uint64_t key, step
+        uint32_t row
+        int32_t greedy
+
+    ctypedef struct hr_adam_options:
+        float lr, beta1, beta2, eps, correction1, correction2, scale
+
+    ctypedef struct hr_gae_options:
+        float gamma
+        float lambda_ "lambda"
+
+    ctypedef struct hr_moments:
+        double count, advantage, advantage2, ret, ret2
+
+    ctypedef struct hr_kernels:
+        const char *name
+        void (*sample)(const hr_net *, const float *, const float *, const uint8_t *,
+                       const hr_draw *, int32_t *, float *, float *) noexcept
+        void (*encode)(const hr_net *, const void *, int, const uint8_t *, float *) noexcept
+        void (*normalize)(int, const float *, const float *, float, float *) noexcept
+        void (*gae)(int, int, const float *, const float *, const float *, const float *,
+                    const float *, const float *, const hr_gae_options *, float *, float *,
+                    hr_moments *) noexcept
+        void (*adam)(int64_t, const float *, const hr_adam_options *, float *, float *,
+                     float *) noexcept
+
+    const hr_kernels *hr_kernels_get() noexcept
+    const hr_kernels *hr_kernels_named(const char *) noexcept
+
+
+cdef extern from "forward.h" nogil:
+    void hr_forward(const hr_net *, const hr_kernels *, const float *, const float *, float *,
+                    float *) noexcept
+
+
+cdef extern from "rollout.h" nogil:
+    int HR_TIMES
+
+    ctypedef struct hr_episode:
+        int32_t step, row
+        float ret
+        int32_t length
+
+    ctypedef struct hr_rollout:
+        int32_t horizon, blocks, agents, features, heads, mask_size
+        int64_t tiles
+        float *obs
+        int32_t *actions
+        uint8_t *mask
+        float *logp
+        float *value
+        float *reward
+        float *done
+        float *bootstrap
+        float *valid
+        float *advantage
+        float *ret
+        int32_t *tile_rows
+        hr_moments *moments
+        double *obs_sums
+        double *reward_sums
+        hr_episode *episodes
+        int64_t episode_count, valid_rows
+
+    ctypedef struct hr_weights:
+        const float *params
+        const float *obs_mean
+        const float *obs_scale
+        float reward_mean, reward_scale
+
+    ctypedef struct hr_fault:
+        int32_t kind, step
+        int64_t row
+        int32_t feature
+        float value
+
+
+cdef extern from "collect.h" nogil:
+    ctypedef struct hr_block_log:
+        int64_t episodes
+
+    ctypedef struct hr_collector:
+        const hr_net *net
+        const hr_kernels *kernels
+        hr_vec *vec
+        hr_gae_options gae
+        float obs_clip, reward_clip
+        uint64_t key, step
+        float *discounted
+        char *scratch
+        int64_t scratch_size
+        hr_episode *block_episodes
+        hr_block_log *logs
+        double *seconds
+
+    int64_t hr_collect_scratch(const hr_net *, int) noexcept
+    hr_fault hr_collect(hr_collector *, const hr_weights *, hr_rollout *, const hr_pool_api *,
+                        hr_pool *) noexcept
+
+
+cdef extern from "learn.h" nogil:
+    int HR_MAX_CHUNKS
+
+    ctypedef struct hr_learn_options:
+        int32_t epochs, minibatches, normalize_advantage
+        float clip, value_clip, value_coef, entropy_coef, max_grad_norm
+        float lr, beta1, beta2, eps
+
+    ctypedef struct hr_learn_stats:
+        double policy_loss, value_loss, entropy, kl, clip_fraction, grad_norm, explained_variance
+
+    ctypedef struct hr_learner:
+        const hr_net *net
+        const hr_kernels *kernels
+        float *params
+        float *m
+        float *v
+        int64_t steps
+        uint64_t key, shuffles
+        int32_t *order
+        float *grads
+        double *sums
+        char *scratch
+        int64_t scratch_size
+        double *seconds
+
+    int64_t hr_learn_scratch(const hr_net *) noexcept
+    hr_fault hr_learn(hr_learner *, const hr_rollout *, const hr_learn_options *,
+                      const hr_pool_api *, hr_pool *, hr_learn_stats *) noexcept
+    void hr_gradient(hr_learner *, const hr_rollout *, const int32_t *, int64_t,
+                     const hr_loss_options *, const hr_pool_api *, hr_pool *) noexcept
+
+
+TILE = HR_TILE
+MAX_DEPTH = HR_MAX_DEPTH
+STAGES = (
+    "env", "encode", "forward", "sample", "record", "advantage",
+    "learn_forward", "loss", "backward", "optimizer",
+)
+FAULTS = ("", "observation", "reward", "loss", "gradient")
+
+
+def aligned(shape, dtype):
+    """A zeroed array on a 64-byte boundary, with room for the last vector."""
+    dtype = np.dtype(dtype)
+    size = int(np.prod(shape)) * dtype.itemsize
+    block = np.zeros(size + 128, np.uint8)
+    start = -block.ctypes.data % 64
+    return block[start : start + size].view(dtype).reshape(shape)
+
+
+cdef void *data(array) noexcept:
+    return cnp.PyArray_DATA(<cnp.ndarray>array)
+
+
+def _checked(array, dtype, size, name):
+    """array as it is if it is C-contiguous of this dtype and size, else an error."""
+    if not (isinstance(array, np.ndarray) and array.dtype == dtype and array.size == size
+            and array.flags.c_contiguous):
+        raise ValueError(f"{name} must be a C-contiguous {np.dtype(dtype)} array of {size}")
+    return array
+
+
+cdef void run_serial(hr_pool *pool, hr_task_fn fn, void *arg, int64_t tasks) noexcept nogil:
+    cdef int64_t task
+    for task in range(tasks):
+        fn(arg, task, 0)
+
+
+cdef int one_thread(const hr_pool *pool) noexcept nogil:
+    return 1
+
+
+cdef hr_pool_api SERIAL
+SERIAL.run = run_serial
+SERIAL.threads = one_thread
+
+
+cdef class Workers:
+    """The pool that runs the tasks; without one, the calling thread does."""
+
+    cdef object capsules  # keep the pool alive
+    cdef const hr_pool_api *api
+    cdef hr_pool *pool
+    cdef readonly int threads
+
+    def __init__(self, pool_api=None, pool=None):
+        """pool_api, pool: capsules "headrace.hr_pool_api" and "headrace.hr_pool", or None."""
+        self.capsules = (pool_api, pool)
+        self.api, self.pool = &SERIAL, NULL
+        if pool is not None:
+            self.api = <const hr_pool_api *>PyCapsule_GetPointer(pool_api, "headrace.hr_pool_api")
+            self.pool = <hr_pool *>PyCapsule_GetPointer(pool, "headrace.hr_pool")
+        self.threads = self.api.threads(self.pool)
+
+
+cdef class Net:
+    """An hr_net. See PolicySpec, which makes it.
+
+    towers: [(output, [(in, out, activation, hidden, weight, bias), ..]), ..]; heads: tuples
+    (kind, size, output, mask, draw, offset, log_std, low, high); inputs: tuples (dtype, offset,
+    count, choices, feature); isa: instruction-set level, None: the best.
+    """
+
+    cdef hr_net net
+    cdef const hr_kernels *kernels
+
+    def __cinit__(self):
+        memset(&self.net, 0, sizeof(hr_net))
+
+    def __init__(self, *, features, outputs, hidden, width, towers, heads, inputs, mask_size,
+                 action_size, obs_size, plain, params, isa=None):
+        cdef hr_net *net = &self.net
+        cdef hr_head *head
+        cdef hr_input *input_
+        cdef hr_layer *layer
+        if net.head != NULL:
+            raise RuntimeError("Net is initialised already")
+        self.kernels = hr_kernels_get() if isa is None else hr_kernels_named(isa.encode())
+        if self.kernels == NULL:
+            raise ValueError(f"isa is {isa!r}: this build or CPU lacks it")
+        net.features, net.outputs, net.hidden, net.width = features, outputs, hidden, width
+        net.towers, net.heads, net.inputs = len(towers), len(heads), len(inputs)
+        net.mask_size, net.action_size, net.obs_size = mask_size, action_size, obs_size
+        net.plain, net.params = plain, params
+        for t, (output, layers) in enumerate(towers):
+            net.tower[t].output, net.tower[t].layers = output, len(layers)
+            for k, values in enumerate(layers):
+                layer = &net.tower[t].layer[k]
+                (layer.in_, layer.out, layer.activation, layer.hidden, layer.weight,
+                 layer.bias) = values
+        head = <hr_head *>calloc(max(1, len(heads)), sizeof(hr_head))
+        input_ = <hr_input *>calloc(max(1, len(inputs)), sizeof(hr_input))
+        net.head, net.input = head, input_
+        if head == NULL or input_ == NULL:
+            raise MemoryError()
+        for k, values in enumerate(heads):
+            (head[k].kind, head[k].size, head[k].output, head[k].mask, head[k].draw,
+             head[k].offset, head[k].log_std, head[k].low, head[k].high) = values
+        for k, values in enumerate(inputs):
+            (input_[k].dtype, input_[k].offset, input_[k].count, input_[k].choices,
+             input_[k].feature) = values
+
+    def __dealloc__(self):
+        free(<void *>self.net.head)
+        free(<void *>self.net.input)
+
+    @property
+    def isa(self):
+        """The instruction-set level in use."""
+        return self.kernels.name.decode()
+
+    def encode(self, obs):
+        """Features [tiles, features, 64] of Obs structs, a C-contiguous array of whole rows."""
+        rows = obs.nbytes // self.net.obs_size
+        tiles = (rows + HR_TILE - 1) // HR_TILE
+        x = aligned((tiles, self.net.features, HR_TILE), np.float32)
+        cdef float *to = <float *>data(x)
+        cdef const char *base = <const char *>data(obs)
+        cdef int64_t k
+        for k in range(tiles):
+            self.kernels.encode(&self.net, base + k * HR_TILE * self.net.obs_size,
+                                min(HR_TILE, rows - k * HR_TILE), NULL,
+                                to + k * self.net.features * HR_TILE)
+        return x
+
+    def normalize(self, x, mean, scale, float clip):
+        """Normalises tiles in place."""
+        cdef float *at = <float *>data(x)
+        cdef int64_t k
+        for k in range(len(x)):
+            self.kernels.normalize(self.net.features, <const float *>data(mean),
+                                   <const float *>data(scale), clip,
+                                   at + k * self.net.features * HR_TILE)
+
+    def forward(self, params, x):
+        """Outputs [tiles, outputs, 64] for tiles x [tiles, features, 64]."""
+        tiles = len(x)
+        out = aligned((tiles, self.net.outputs, HR_TILE), np.float32)
+        hidden = aligned((max(1, self.net.hidden), HR_TILE), np.float32)
+        cdef const float *p = <const float *>data(
+            _checked(params, np.float32, self.net.params, "params"))
+        cdef const float *at = <const float *>data(x)
+        cdef float *to = <float *>data(out)
+        cdef float *work = <float *>data(hidden)
+        cdef int64_t k, n = tiles
+        with nogil:
+            for k in range(n):
+                hr_forward(&self.net, self.kernels, p, at + k * self.net.features * HR_TILE, work,
+                           to + k * self.net.outputs * HR_TILE)
+        return out
+
+    def sample(self, params, out, mask, key, step, greedy):
+        """Actions int32 [tiles, heads, 64] (floats by their bits) and their log-probabilities
+        [tiles, 64] from outputs; mask: uint8 [tiles, mask_size, 64] or None."""
+        tiles = len(out)
+        actions = aligned((tiles, self.net.heads, HR_TILE), np.int32)
+        logp = aligned((tiles, HR_TILE), np.float32)
+        work = aligned((self.net.outputs, HR_TILE), np.float32)
+        cdef hr_draw draw
+        cdef int64_t k
+        draw.key, draw.step, draw.greedy = key, step, greedy
+        for k in range(tiles):
+            draw.row = k * HR_TILE
+            self.kernels.sample(
+                &self.net, <const float *>data(params),
+                <const float *>data(out) + k * self.net.outputs * HR_TILE,
+                NULL if mask is None else
+                <const uint8_t *>data(mask) + k * self.net.mask_size * HR_TILE,
+                &draw, <int32_t *>data(actions) + k * self.net.heads * HR_TILE,
+                <float *>data(logp) + k * HR_TILE, <float *>data(work),
+            )
+        return actions, logp
+
+
+cdef class Weights:
+    """Parameters of one version with the normalisation that belongs to them; never changed.
+
+    params float32 [num_params]; obs_mean, obs_scale float32 [features] (scale: 1 / standard
+    deviation); reward_mean of discounted returns, reward_scale by which rewards are multiplied.
+    """
+
+    cdef hr_weights weights
+    cdef readonly object params, obs_mean, obs_scale
+    cdef readonly int64_t version
+    cdef readonly double reward_mean, reward_scale
+
+    def __init__(self, params, obs_mean, obs_scale, reward_mean=0.0, reward_scale=1.0, version=0):
+        self.params, self.obs_mean, self.obs_scale = params, obs_mean, obs_scale
+        for array in (params, obs_mean, obs_scale):
+            _checked(array, np.float32, array.size, "weights")
+            array.flags.writeable = False
+        self.reward_mean, self.reward_scale, self.version = reward_mean, reward_scale, version
+        self.weights.params = <const float *>data(params)
+        self.weights.obs_mean = <const float *>data(obs_mean)
+        self.weights.obs_scale = <const float *>data(obs_scale)
+        self.weights.reward_mean = reward_mean
+        self.weights.reward_scale = reward_scale
+
+
+cdef class Rollout:
+    """T steps of every row in tiles of 64 rows (csrc/rollout.h gives their order).
+
+    Attributes: obs [tiles, features, 64], actions int32 [tiles, heads, 64] (floats by their
+    bits, as sampled), mask uint8 [tiles, mask_size, 64] or None, and float32 [tiles, 64]: logp,
+    value, reward, done, bootstrap, valid, advantage, ret (the value target); tile_rows int32
+    [tiles]; version of the weights that acted; steps: valid rows.
+    """
+
+    cdef hr_rollout ro
+    cdef readonly Net net
+    cdef readonly object obs, actions, mask, logp, value, reward, done, bootstrap, valid
+    cdef readonly object advantage, ret, tile_rows, obs_sums, reward_sums, moments
+    cdef object episodes
+    cdef public int64_t version
+
+    def __init__(self, Net net not None, *, horizon, worlds, agents, normalize_obs=False,
+                 normalize_reward=False):
+        cdef hr_rollout *ro = &self.ro
+        blocks = (worlds + HR_TILE - 1) // HR_TILE
+        tiles = blocks * horizon * agents
+        self.net = net
+        ro.horizon, ro.blocks, ro.agents, ro.tiles = horizon, blocks, agents, tiles
+        ro.features, ro.heads, ro.mask_size = net.net.features, net.net.heads, net.net.mask_size
+        self.obs = aligned((tiles, ro.features, HR_TILE), np.float32)
+        self.actions = aligned((tiles, ro.heads, HR_TILE), np.int32)
+        self.mask = aligned((tiles, ro.mask_size, HR_TILE), np.uint8) if ro.mask_size else None
+        rows = (tiles, HR_TILE)
+        self.logp, self.value = aligned(rows, np.float32), aligned(rows, np.float32)
+        self.reward, self.done = aligned(rows, np.float32), aligned(rows, np.float32)
+        self.bootstrap, self.valid = aligned(rows, np.float32), aligned(rows, np.float32)
+        self.advantage, self.ret = aligned(rows, np.float32), aligned(rows, np.float32)
+        self.tile_rows = aligned(tiles, np.int32)
+        self.moments = aligned((blocks, 5), np.float64)
+        self.obs_sums = aligned((blocks, 2, ro.features), np.float64) if normalize_obs else None
+        self.reward_sums = aligned((blocks, 3), np.float64) if normalize_reward else None
+        self.episodes = aligned((tiles * HR_TILE, 4), np.int32)
+        ro.obs, ro.actions = <float *>data(self.obs), <int32_t *>data(self.actions)
+        ro.mask = NULL if self.mask is None else <uint8_t *>data(self.mask)
+        ro.logp, ro.value = <float *>data(self.logp), <float *>data(self.value)
+        ro.reward, ro.done = <float *>data(self.reward), <float *>data(self.done)
+        ro.bootstrap, ro.valid = <float *>data(self.bootstrap), <float *>data(self.valid)
+        ro.advantage, ro.ret = <float *>data(self.advantage), <float *>data(self.ret)
+        ro.tile_rows = <int32_t *>data(self.tile_rows)
+        ro.moments = <hr_moments *>data(self.moments)
+        ro.obs_sums = NULL if self.obs_sums is None else <double *>data(self.obs_sums)
+        ro.reward_sums = NULL if self.reward_sums is None else <double *>data(self.reward_sums)
+        ro.episodes = <hr_episode *>data(self.episodes)
+
+    @property
+    def horizon(self):
+        """Steps of every row."""
+        return self.ro.horizon
+
+    @property
+    def steps(self):
+        """Environment steps taken: valid rows."""
+        return self.ro.valid_rows
+
+    @property
+    def episode_returns(self):
+        """float32 [episodes]: sums of rewards of the episodes that finished, by (step, row)."""
+        return self.episodes[: self.ro.episode_count, 2].view(np.float32)
+
+    @property
+    def episode_lengths(self):
+        """int32 [episodes], steps; likewise ordered."""
+        return self.episodes[: self.ro.episode_count, 3]
+
+    @property
+    def episode_steps(self):
+        """int32 [episodes]: the step of the rollout, from 0, at which each finished."""
+        return self.episodes[: self.ro.episode_count, 0]
+
+    @property
+    def episode_rows(self):
+        """int32 [episodes]: the row in which each was played."""
+        return self.episodes[: self.ro.episode_count, 1]
+
+    def count_rows(self):
+        """Counts valid rows anew, and the sums of advantages and returns, after the arrays
+        were written from Python."""
+        self.tile_rows[:] = (self.valid > 0).sum(1)
+        self.ro.valid_rows = int(self.tile_rows.sum())
+        wide = self.advantage.astype(np.float64), self.ret.astype(np.float64)
+        self.moments[:] = 0.0
+        self.moments[0] = [
+            self.ro.valid_rows, wide[0].sum(), (wide[0] ** 2).sum(), wide[1].sum(),
+            (wide[1] ** 2).sum(),
+        ]
+
+
+cdef tuple fault_tuple(hr_fault fault):
+    """None, or (kind, step or minibatch, row or parameter, feature, value)."""
+    if fault.kind == 0:
+        return None
+    return FAULTS[fault.kind], fault.step, fault.row, fault.feature, fault.value
+
+
+cdef class Collector:
+    """An hr_collector over the worlds in a capsule "headrace.hr_vec"."""
+
+    cdef hr_collector collector
+    cdef Net net
+    cdef Workers workers
+    cdef object vec, discounted, scratch, episodes, logs, seconds
+    cdef readonly int horizon
+
+    def __init__(self, Net net not None, vec, Workers workers not None, *, horizon, float gamma,
+                 float gae_lambda, key, float obs_clip, float reward_clip, profile=False):
+        cdef hr_collector *c = &self.collector
+        self.net, self.vec, self.workers, self.horizon = net, vec, workers, horizon
+        c.vec = <hr_vec *>PyCapsule_GetPointer(vec, "headrace.hr_vec")
+        if c.vec.autoreset != HR_SAME_STEP:
+            raise ValueError("autoreset_mode must be 'SameStep' for collection")
+        c.net, c.kernels = &net.net, net.kernels
+        c.gae.gamma, c.gae.lambda_ = gamma, gae_lambda
+        c.obs_clip, c.reward_clip, c.key = obs_clip, reward_clip, key
+        agents = c.vec.env.agents
+        blocks = (c.vec.worlds + HR_TILE - 1) // HR_TILE
+        c.scratch_size = hr_collect_scratch(&net.net, agents)
+        self.scratch = aligned(c.scratch_size * workers.threads, np.uint8)
+        self.episodes = aligned((blocks * horizon * agents * HR_TILE, 4), np.int32)
+        self.logs = aligned(blocks * sizeof(hr_block_log), np.uint8)
+        c.scratch = <char *>data(self.scratch)
+        c.block_episodes = <hr_episode *>data(self.episodes)
+        c.logs = <hr_block_log *>data(self.logs)
+        if reward_clip > 0:
+            self.discounted = aligned(c.vec.rows, np.float32)
+            c.discounted = <float *>data(self.discounted)
+        if profile:
+            self.seconds = aligned((workers.threads, HR_TIMES), np.float64)
+            c.seconds = <double *>data(self.seconds)
+
+    def new_rollout(self):
+        """A rollout with the shapes that `collect` fills."""
+        cdef hr_vec *vec = self.collector.vec
+        return Rollout(
+            self.net, horizon=self.horizon, worlds=vec.worlds, agents=vec.env.agents,
+            normalize_obs=self.collector.obs_clip > 0,
+            normalize_reward=self.collector.reward_clip > 0,
+        )
+
+    def collect(self, Weights weights not None, Rollout rollout not None):
+        """Fills a rollout that `new_rollout` made; returns None or a fault."""
+        cdef hr_fault fault
+        with nogil:
+            fault = hr_collect(&self.collector, &weights.weights, &rollout.ro, self.workers.api,
+                               self.workers.pool)
+        rollout.version = weights.version
+        return fault_tuple(fault)
+
+    @property
+    def step(self):
+        """Steps of every row since the run began."""
+        return self.collector.step
+
+    def profile(self):
+        """Seconds per stage, summed over threads; {} without profile=True."""
+        return {} if self.seconds is None else dict(zip(STAGES, self.seconds.sum(0).tolist()))
+
+    def state_dict(self):
+        """Everything that `load_state_dict` needs."""
+        state = {"step": int(self.collector.step)}
+        if self.discounted is not None:
+            state["discounted"] = self.discounted.copy()
+        return state
+
+    def load_state_dict(self, state):
+        """Continues where `state_dict` was taken."""
+        self.collector.step = state["step"]
+        if self.discounted is not None:
+            self.discounted[:] = state["discounted"]
+
+
+cdef class Learner:
+    """An hr_learner: parameters, Adam's moments and the scratch of the gradient."""
+
+    cdef hr_learner learner
+    cdef hr_learn_options options
+    cdef readonly Net net
+    cdef Workers workers
+    cdef readonly object params, m, v, grads, sums
+    cdef object order, scratch, seconds
+
+    def __init__(self, Net net not None, Workers workers not None, params, *, key, epochs,
+                 minibatches, normalize_advantage, clip, value_clip, value_coef, max_grad_norm,
+                 betas, eps, profile=False):
+        cdef hr_learner *l = &self.learner
+        cdef hr_learn_options *o = &self.options
+        self.net, self.workers = net, workers
+        n = net.net.params
+        self.params, self.m, self.v = (aligned(n, np.float32) for _ in range(3))
+        self.params[:] = _checked(params, np.float32, n, "params")
+        self.grads = aligned((HR_MAX_CHUNKS, n), np.float32)
+        self.sums = aligned((HR_MAX_CHUNKS, HR_SUMS), np.float64)
+        l.scratch_size = hr_learn_scratch(&net.net)
+        self.scratch = aligned(l.scratch_size * workers.threads, np.uint8)
+        l.net, l.kernels, l.key = &net.net, net.kernels, key
+        l.params, l.m, l.v = <float *>data(self.params), <float *>data(self.m), <float *>data(self.v)
+        l.grads, l.sums = <float *>data(self.grads), <double *>data(self.sums)
+        l.scratch = <char *>data(self.scratch)
+        if profile:
+            self.seconds = aligned((workers.threads, HR_TIMES), np.float64)
+            l.seconds = <double *>data(self.seconds)
+        o.epochs, o.minibatches, o.normalize_advantage = epochs, minibatches, normalize_advantage
+        o.clip, o.value_clip, o.value_coef = clip, value_clip, value_coef
+        o.max_grad_norm, o.beta1, o.beta2, o.eps = max_grad_norm, betas[0], betas[1], eps
+
+    cdef int fit(self, Rollout rollout) except -1:
+        """Room for the order of the rollout's tiles."""
+        if rollout.net.net.features != self.net.net.features \
+                or rollout.net.net.heads != self.net.net.heads \
+                or rollout.net.net.mask_size != self.net.net.mask_size:
+            raise ValueError("rollout is of another policy")
+        if self.order is None or len(self.order) < rollout.ro.tiles:
+            self.order = aligned(rollout.ro.tiles, np.int32)
+            self.learner.order = <int32_t *>data(self.order)
+        return 0
+
+    def learn(self, Rollout rollout not None, float lr, float entropy_coef):
+        """One update; (fault or None, statistics in the order of hr_learn_stats)."""
+        cdef hr_fault fault
+        cdef hr_learn_stats s
+        self.fit(rollout)
+        self.options.lr, self.options.entropy_coef = lr, entropy_coef
+        with nogil:
+            fault = hr_learn(&self.learner, &rollout.ro, &self.options, self.workers.api,
+                             self.workers.pool, &s)
+        if fault.kind:
+            return fault_tuple(fault), ()
+        return None, (s.policy_loss, s.value_loss, s.entropy, s.kl, s.clip_fraction, s.grad_norm,
+                      s.explained_variance)
+
+    def gradient(self, Rollout rollout not None, float entropy_coef, *, float advantage_mean=0.0,
+                 float advantage_scale=1.0):
+        """Gradient of the mean loss over the whole rollout, [num_params], and the sums of the
+        loss; changes no parameter."""
+        cdef hr_loss_options loss
+        self.fit(rollout)
+        order = np.arange(rollout.ro.tiles, dtype=np.int32)
+        loss.clip, loss.value_clip = self.options.clip, self.options.value_clip
+        loss.value_coef, loss.entropy_coef = self.options.value_coef, entropy_coef
+        loss.advantage_mean, loss.advantage_scale = advantage_mean, advantage_scale
+        loss.scale = 1.0 / rollout.ro.valid_rows
+        hr_gradient(&self.learner, &rollout.ro, <const int32_t *>data(order), rollout.ro.tiles,
+                    &loss, self.workers.api, self.workers.pool)
+        return self.grads[0].copy(), self.sums[0].copy()
+
+    def profile(self):
+        """Seconds per stage, summed over threads; {} without profile=True."""
+        return {} if self.seconds is None else dict(zip(STAGES, self.seconds.sum(0).tolist()))
+
+    def state_dict(self):
+        """Everything that `load_state_dict` needs."""
+        return {
+            "params": self.params.copy(), "m": self.m.copy(), "v": self.v.copy(),
+            "steps": int(self.learner.steps), "shuffles": int(self.learner.shuffles),
+        }
+
+    def load_state_dict(self, state):
+        """Continues where `state_dict` was taken."""
+        self.params[:], self.m[:], self.v[:] = state["params"], state["m"], state["v"]
+        self.learner.steps, self.learner.shuffles = state["steps"], state["shuffles"]
+
+
+def gae(reward, value, done, bootstrap, valid, last, float gamma, float gae_lambda):
+    """Advantages and value targets of float32 arrays [steps, rows], rows a multiple of 64, on
+    64-byte boundaries; last [rows]."""
+    cdef hr_gae_options options
+    cdef hr_moments moments
+    memset(&moments, 0, sizeof(moments))
+    options.gamma, options.lambda_ = gamma, gae_lambda
+    advantage, ret = aligned(reward.shape, np.float32), aligned(reward.shape, np.float32)
+    hr_kernels_get().gae(
+        len(reward), reward.shape[1], <const float *>data(reward), <const float *>data(value),
+        <const float *>data(done), <const float *>data(bootstrap), <const float *>data(valid),
+        <const float *>data(last), &options, <float *>data(advantage), <float *>data(ret),
+        &moments,
+    )
+    return advantage, ret
+
+
+def adam(params, grad, m, v, step, lr, betas, eps):
+    """One Adam step in place; float32 arrays of one size; step counts from 1."""
+    cdef hr_adam_options o
+    o.lr, o.beta1, o.beta2, o.eps, o.scale = lr, betas[0], betas[1], eps, 1.0
+    o.correction1, o.correction2 = 1.0 - betas[0] ** step, 1.0 - betas[1] ** step
+    hr_kernels_get().adam(params.size, <const float *>data(grad), &o, <float *>data(params),
+                          <float *>data(m), <float *>data(v))

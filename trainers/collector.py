@@ -1,0 +1,135 @@
+"""Fused collection: native environments and a native policy in one C loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..engine._core import pool_api
+from ..engine.errors import ArgumentError, CallOrderError, CheckError, ClosedError
+from ..engine.vector import VecEnv
+from . import _native
+from ._native import Rollout, Weights
+from .policy import OBS_CLIP, PolicySpec, seed_key
+from .rollout import NonFiniteError
+
+REWARD_CLIP = 10.0  # bound of normalised rewards
+
+
+class FusedCollector:
+    """Collects rollouts from a VecEnv in SameStep mode, on its pool of threads.
+
+    Blocks of 64 worlds run `horizon` steps each without a barrier; advantages (GAE) follow while
+    the block is in cache. Results depend on the seed, not on the number of threads.
+    """
+
+    def __init__(
+        self,
+        vec: VecEnv,
+        policy: PolicySpec,
+        *,
+        horizon: int,
+        gamma: float,
+        gae_lambda: float,
+        seed: int,
+        normalize_obs: bool = False,
+        normalize_reward: bool = False,
+        profile: bool = False,
+    ) -> None:
+        """Arguments:
+
+        vec: environments in SameStep mode, reset before the first `collect`.
+        policy: made for their spec.
+        horizon: steps of each row in one rollout.
+        gamma, gae_lambda: discount of rewards, and decay of the advantage estimator.
+        seed: of the run; actions are drawn by (seed, row, step).
+        normalize_obs, normalize_reward: by the running statistics in the weights.
+        profile: measure the time of each stage (see `profile`), which costs a few per cent.
+
+        Raises:
+            ArgumentError: a horizon below 1, or environments in another mode.
+        """
+        if horizon < 1:
+            raise ArgumentError(f"horizon is {horizon}: expected at least 1")
+        if vec.autoreset_mode.value != "SameStep":
+            raise ArgumentError(
+                f"autoreset_mode is {vec.autoreset_mode.value!r}: "
+                "collection needs make_vec(..., autoreset_mode='SameStep')"
+            )
+        self.vec, self.policy = vec, policy
+        workers = _native.Workers(pool_api, None if vec.pool is None else vec.pool.capsule)
+        self._native = _native.Collector(
+            policy.net,
+            vec.core.capsule,
+            workers,
+            horizon=horizon,
+            gamma=gamma,
+            gae_lambda=gae_lambda,
+            key=seed_key(seed),
+            obs_clip=OBS_CLIP if normalize_obs else 0.0,
+            reward_clip=REWARD_CLIP if normalize_reward else 0.0,
+            profile=profile,
+        )
+        self._rollout = self._native.new_rollout()
+        self._started = False
+
+    def new_rollout(self) -> Rollout:
+        """A rollout for `collect(..., into=...)`, so that several can be there at once."""
+        return self._native.new_rollout()
+
+    def collect(self, weights: Weights, into: Rollout | None = None) -> Rollout:
+        """Takes `horizon` steps in every environment and computes their advantages.
+
+        Args:
+            weights: act throughout.
+            into: the rollout to fill; default: the collector's own, which the next call
+                overwrites.
+
+        Raises:
+            NonFiniteError: an observation or a reward is NaN or infinite.
+            CheckError: HR_CHECK failed (checked builds).
+            CallOrderError: the environments were never reset, or are in flight.
+        """
+        if self.vec.closed:
+            raise ClosedError("collect() after the environments were closed")
+        if self.vec.core.in_flight:
+            raise CallOrderError("collect() with environments in flight: recv() them first")
+        if not self._started:
+            if not np.all(self.vec.buffers.arrays["rng"][:, 0]):
+                raise CallOrderError("collect() before reset(): reset the environments first")
+            self._started = True
+        rollout = self._rollout if into is None else into
+        fault = self._native.collect(weights, rollout)
+        failure = self.vec.core.take_failure()
+        if failure is not None:
+            raise CheckError(f"environment {self.vec.spec_.name!r}: {failure}")
+        if fault is not None:
+            raise self._error(*fault)
+        return rollout
+
+    def _error(self, kind: str, step: int, row: int, feature: int, value: float) -> NonFiniteError:
+        at = self._native.step + step
+        name = self.policy.feature_name(feature) if kind == "observation" else None
+        what = f"observation {name!r}" if name else "the reward"
+        return NonFiniteError(
+            f"environment {self.vec.spec_.name!r}: {what} of row {row} is {value} at step {at}",
+            kind=kind,
+            value=value,
+            row=row,
+            step=at,
+            name=name,
+        )
+
+    def profile(self) -> dict[str, float]:
+        """Seconds per stage since the start, summed over threads; {} without profile=True."""
+        return self._native.profile()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that `load_state_dict` needs, the environments' own state left out."""
+        return self._native.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continues where `state_dict` was taken."""
+        self._native.load_state_dict(state)

@@ -1,0 +1,196 @@
+/* Matrix products of one layer over tiles of 64 rows: forward, input gradient, weight gradient. */
+#include "../kernels.h"
+#include "simd.h"
+
+/* Accumulators held in registers: UNITS output units x VECS vectors of rows. */
+#define UNITS 4
+#if LANES == 16
+#define VECS 4       /* 64 rows at once */
+#define GRAD_UNITS 4 /* weight gradient: GRAD_UNITS x 4 accumulators */
+#else
+#define VECS 2
+#define GRAD_UNITS 2
+#endif
+#define GROUP (VECS * LANES) /* rows done together */
+
+INLINE void activate(int activation, int n, float *y)
+{
+    if (activation == HR_TANH)
+        for (int k = 0; k < n; k += LANES)
+            store(y + k, vtanh(load(y + k)));
+    else if (activation == HR_RELU)
+        for (int k = 0; k < n; k += LANES)
+            store(y + k, vmax(splat(0.0f), load(y + k)));
+}
+
+/* y[u] = b[u] + sum_i w[u*row + i*column] x[i] for u < units. */
+INLINE void product(const int units, int in, int row, int column, const float *w, const float *b,
+                    const float *x, float *y)
+{
+    for (int group = 0; group < HR_TILE; group += GROUP) {
+        vf sum[UNITS][VECS];
+#pragma GCC unroll 4
+        for (int u = 0; u < units; u++)
+#pragma GCC unroll 4
+            for (int v = 0; v < VECS; v++)
+                sum[u][v] = splat(b ? b[u] : 0.0f);
+        for (int i = 0; i < in; i++) {
+            vf in_rows[VECS];
+#pragma GCC unroll 4
+            for (int v = 0; v < VECS; v++)
+                in_rows[v] = load(x + i * HR_TILE + group + v * LANES);
+#pragma GCC unroll 4
+            for (int u = 0; u < units; u++) {
+                vf weight = splat(w[u * row + i * column]);
+#pragma GCC unroll 4
+                for (int v = 0; v < VECS; v++)
+                    sum[u][v] += weight * in_rows[v];
+            }
+        }
+#pragma GCC unroll 4
+        for (int u = 0; u < units; u++)
+#pragma GCC unroll 4
+            for (int v = 0; v < VECS; v++)
+                store(y + u * HR_TILE + group + v * LANES, sum[u][v]);
+    }
+}
+
+INLINE void product_switch(int units, int in, int row, int column, const float *w,
+                           const float *b, const float *x, float *y)
+{
+    switch (units) {
+    case 1: product(1, in, row, column, w, b, x, y); break;
+    case 2: product(2, in, row, column, w, b, x, y); break;
+    case 3: product(3, in, row, column, w, b, x, y); break;
+    default: product(4, in, row, column, w, b, x, y); break;
+    }
+}
+
+void HR_SYM(hr_layer)(int out, int in, int activation, const float *w, const float *b,
+                      const float *x, float *y)
+{
+    for (int o = 0; o < out; o += UNITS) {
+        int units = out - o < UNITS ? out - o : UNITS;
+        product_switch(units, in, in, 1, w + (int64_t)o * in, b + o, x, y + o * HR_TILE);
+        activate(activation, units * HR_TILE, y + o * HR_TILE);
+    }
+}
+
+void HR_SYM(hr_layer_back)(int out, int in, int ld, int activation, const float *w,
+                           const float *dy, const float *h, float *dx)
+{
+    for (int i = 0; i < in; i += UNITS) {
+        int units = in - i < UNITS ? in - i : UNITS;
+        float *d = dx + i * HR_TILE;
+        const float *y = h + i * HR_TILE;
+        product_switch(units, out, 1, ld, w + i, NULL, dy, d);
+        if (activation == HR_TANH)
+            for (int k = 0; k < units * HR_TILE; k += LANES)
+                store(d + k, load(d + k) * (1.0f - load(y + k) * load(y + k)));
+        else if (activation == HR_RELU)
+            for (int k = 0; k < units * HR_TILE; k += LANES)
+                store(d + k, pick(load(y + k) > 0.0f, load(d + k), splat(0.0f)));
+    }
+}
+
+/* [a0+a1, a2+a3, .., b0+b1, ..]: LANES vectors end as one vector of their sums. */
+INLINE vf fold(vf a, vf b)
+{
+#if LANES == 16
+    return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30) +
+           __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+#elif LANES == 8
+    return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14) +
+           __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
+#else
+    return __builtin_shufflevector(a, b, 0, 2, 4, 6) + __builtin_shufflevector(a, b, 1, 3, 5, 7);
+#endif
+}
+
+#define GRADS (GRAD_UNITS * 4)
+
+/* dw[u][i] += sum over rows of dy[u] x[i], u < units, i < inputs; db likewise with x = 1. */
+INLINE void grad_block(const int units, const int inputs, const int bias, int ld, int tiles,
+                       const float *const *dy, int dy_at, const float *const *x, int x_at,
+                       float *dw, float *db)
+{
+    vf sum[GRADS], bias_sum[GRAD_UNITS];
+#pragma GCC unroll 16
+    for (int k = 0; k < GRADS; k++)
+        sum[k] = splat(0.0f);
+#pragma GCC unroll 4
+    for (int u = 0; u < GRAD_UNITS; u++)
+        bias_sum[u] = splat(0.0f);
+    for (int t = 0; t < tiles; t++) {
+        const float *a = dy[t] + dy_at, *c = x[t] + x_at;
+        for (int r = 0; r < HR_TILE; r += LANES) {
+            vf in_rows[4];
+#pragma GCC unroll 4
+            for (int i = 0; i < inputs; i++)
+                in_rows[i] = load(c + i * HR_TILE + r);
+#pragma GCC unroll 4
+            for (int u = 0; u < units; u++) {
+                vf d = load(a + u * HR_TILE + r);
+                if (bias)
+                    bias_sum[u] += d;
+#pragma GCC unroll 4
+                for (int i = 0; i < inputs; i++)
+                    sum[u * 4 + i] += d * in_rows[i];
+            }
+        }
+    }
+#pragma GCC unroll 4
+    for (int width = LANES; width > 1; width /= 2)
+#pragma GCC unroll 8
+        for (int k = 0; k < GRADS * width / LANES / 2; k++)
+            sum[k] = fold(sum[2 * k], sum[2 * k + 1]);
+    float total[GRADS];
+    memcpy(total, sum, sizeof total);
+#pragma GCC unroll 4
+    for (int u = 0; u < units; u++) {
+        for (int i = 0; i < inputs; i++)
+            dw[u * ld + i] += total[u * 4 + i];
+        if (bias)
+            db[u] += vsum(bias_sum[u]);
+    }
+}
+
+INLINE void grad_inputs(const int units, int inputs, int ld, int tiles, const float *const *dy,
+                        int dy_at, const float *const *x, int x_at, float *dw, float *db)
+{
+#define BLOCK(n, bias) grad_block(units, n, bias, ld, tiles, dy, dy_at, x, x_at, dw, db)
+    if (db)
+        switch (inputs) {
+        case 1: BLOCK(1, 1); break;
+        case 2: BLOCK(2, 1); break;
+        case 3: BLOCK(3, 1); break;
+        default: BLOCK(4, 1); break;
+        }
+    else
+        switch (inputs) {
+        case 1: BLOCK(1, 0); break;
+        case 2: BLOCK(2, 0); break;
+        case 3: BLOCK(3, 0); break;
+        default: BLOCK(4, 0); break;
+        }
+#undef BLOCK
+}
+
+void HR_SYM(hr_layer_grad)(int out, int in, int ld, int tiles, const float *const *dy,
+                           const float *const *x, float *dw, float *db)
+{
+    for (int o = 0; o < out; o += GRAD_UNITS)
+        for (int i = 0; i < in; i += 4) {
+            int units = out - o < GRAD_UNITS ? out - o : GRAD_UNITS;
+            int inputs = in - i < 4 ? in - i : 4;
+            float *w = dw + (int64_t)o * ld + i, *b = i == 0 && db ? db + o : NULL;
+            switch (units) {
+            case 1: grad_inputs(1, inputs, ld, tiles, dy, o * HR_TILE, x, i * HR_TILE, w, b); break;
+            case 2: grad_inputs(2, inputs, ld, tiles, dy, o * HR_TILE, x, i * HR_TILE, w, b); break;
+#if GRAD_UNITS == 4
+            case 3: grad_inputs(3, inputs, ld, tiles, dy, o * HR_TILE, x, i * HR_TILE, w, b); break;
+            default: grad_inputs(4, inputs, ld, tiles, dy, o * HR_TILE, x, i * HR_TILE, w, b); break;
+#endif
+            }
+        }
+}

@@ -1,0 +1,374 @@
+#include "collect.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "clock.h"
+#include "forward.h"
+
+/* One worker's memory, carved out of its scratch. */
+typedef struct scratch {
+    float *hidden;   /* [hidden][64] */
+    float *out;      /* [outputs][64] */
+    float *work;     /* [outputs][64] */
+    float *last;     /* [agents*64] values after the last step */
+    float *x;        /* [features][64] last observations */
+    float *finals;   /* [features][64] final observations waiting for their value */
+    int64_t *places; /* [64] where these values go in `bootstrap` */
+    int waiting;     /* how many there are */
+} scratch;
+
+/* What one task works on. */
+typedef struct call {
+    hr_collector *collector;
+    const hr_weights *weights;
+    hr_rollout *rollout;
+} call;
+
+static int64_t tile_bytes(int64_t features) { return features * HR_TILE * (int64_t)sizeof(float); }
+
+int64_t hr_collect_scratch(const hr_net *net, int agents)
+{
+    return tile_bytes(net->hidden + 2 * net->outputs + agents + 2 * net->features + 2);
+}
+
+static scratch carve(const hr_collector *c, int worker)
+{
+    const hr_net *net = c->net;
+    scratch s;
+    s.hidden = (float *)(c->scratch + worker * c->scratch_size);
+    s.out = s.hidden + (int64_t)net->hidden * HR_TILE;
+    s.work = s.out + (int64_t)net->outputs * HR_TILE;
+    s.x = s.work + (int64_t)net->outputs * HR_TILE;
+    s.finals = s.x + (int64_t)net->features * HR_TILE;
+    s.places = (int64_t *)(s.finals + (int64_t)net->features * HR_TILE);
+    s.last = (float *)(s.places + HR_TILE);
+    s.waiting = 0;
+    return s;
+}
+
+/* Where the first number that is not finite lies; the kernel has found that there is one. */
+static hr_fault find_bad(int kind, const float *x, int features, int step, int64_t row)
+{
+    for (int r = 0; r < HR_TILE; r++)
+        for (int f = 0; f < features; f++)
+            if (!isfinite(x[f * HR_TILE + r]))
+                return (hr_fault){kind, step, row + r, f, x[f * HR_TILE + r]};
+    return (hr_fault){0};
+}
+
+static void write_actions(const hr_net *net, const int32_t *actions, int rows, char *into)
+{
+    if (net->heads == 1 && net->action_size == 4 && net->head[0].kind == HR_CATEGORICAL) {
+        memcpy(into, actions, sizeof(int32_t) * (size_t)rows);
+        return;
+    }
+    for (int k = 0; k < net->heads; k++) {
+        const hr_head *head = &net->head[k];
+        char *to = into + head->offset;
+        if (head->kind == HR_CATEGORICAL) {
+            for (int r = 0; r < rows; r++)
+                *(int32_t *)(to + (int64_t)r * net->action_size) = actions[k * HR_TILE + r];
+        } else {
+            const float *sampled = (const float *)(actions + k * HR_TILE);
+            for (int r = 0; r < rows; r++) {
+                float a = sampled[r] > head->low ? sampled[r] : head->low;
+                *(float *)(to + (int64_t)r * net->action_size) = a < head->high ? a : head->high;
+            }
+        }
+    }
+}
+
+/* mask[columns][64] from [rows][columns]; lanes beyond the batch allow everything. */
+static void transpose_mask(const uint8_t *from, int rows, int columns, uint8_t *mask)
+{
+    if (rows < HR_TILE)
+        memset(mask, 1, (size_t)columns * HR_TILE);
+    for (int r = 0; r < rows; r++)
+        for (int k = 0; k < columns; k++)
+            mask[k * HR_TILE + r] = from[(int64_t)r * columns + k];
+}
+
+/* Encodes a tile; its statistics and its normalisation where these are on. */
+static hr_fault encode(const call *run, int64_t row, int rows, int step, const float *valid,
+                       double *sums, float *x)
+{
+    const hr_collector *c = run->collector;
+    const hr_vec *vec = c->vec;
+    const hr_net *net = c->net;
+    c->kernels->encode(net, (const char *)vec->batch.obs + row * net->obs_size, rows,
+                       vec->env->present ? vec->present + row : NULL, x);
+    if (!c->kernels->finite(x, (int64_t)net->features * HR_TILE))
+        return find_bad(HR_FAULT_OBS, x, net->features, step, row);
+    if (c->obs_clip > 0.0f) {
+        const hr_weights *w = run->weights;
+        if (sums)
+            c->kernels->observe(net->features, x, w->obs_mean, valid, sums, sums + net->features);
+        c->kernels->normalize(net->features, w->obs_mean, w->obs_scale, c->obs_clip, x);
+    }
+    return (hr_fault){0};
+}
+
+/* Values of the final observations that wait, to where they belong. */
+static void flush_finals(const call *run, scratch *s)
+{
+    const hr_collector *c = run->collector;
+    const hr_net *net = c->net;
+    if (s->waiting == 0)
+        return;
+    if (c->obs_clip > 0.0f)
+        c->kernels->normalize(net->features, run->weights->obs_mean, run->weights->obs_scale,
+                              c->obs_clip, s->finals);
+    hr_forward_value(net, c->kernels, run->weights->params, s->finals, s->hidden, s->out);
+    for (int k = 0; k < s->waiting; k++)
+        run->rollout->bootstrap[s->places[k]] = s->out[(net->outputs - 1) * HR_TILE + k];
+    s->waiting = 0;
+}
+
+/* Takes one row's final observation into the tile of those that wait for their value. */
+static hr_fault add_final(const call *run, scratch *s, int64_t row, int step, int64_t place)
+{
+    const hr_collector *c = run->collector;
+    const hr_net *net = c->net;
+    const char *from = (const char *)c->vec->final_obs + row * net->obs_size;
+    c->kernels->encode(net, from, 1, NULL, s->x);
+    for (int f = 0; f < net->features; f++) {
+        const float value = s->x[f * HR_TILE];
+        if (!isfinite(value))
+            return (hr_fault){HR_FAULT_OBS, step, row, f, value};
+        s->finals[f * HR_TILE + s->waiting] = value;
+    }
+    s->places[s->waiting++] = place;
+    if (s->waiting == HR_TILE)
+        flush_finals(run, s);
+    return (hr_fault){0};
+}
+
+/* Episodes that ended in the step just taken: their results, and the value of what was cut. */
+static hr_fault record_ends(const call *run, scratch *s, int block, int64_t row, int rows, int step,
+                            int64_t tile)
+{
+    hr_collector *c = run->collector;
+    const hr_vec *vec = c->vec;
+    hr_rollout *ro = run->rollout;
+    hr_episode *episodes = c->block_episodes + (int64_t)block * ro->horizon * ro->agents * HR_TILE;
+    hr_fault fault = {0};
+    for (int r = 0; r < rows && fault.kind == 0; r++) {
+        const int64_t at = tile * HR_TILE + r;
+        if (ro->done[at] == 0.0f)
+            continue;
+        episodes[c->logs[block].episodes++] = (hr_episode){
+            step, (int32_t)(row + r), vec->last_return[row + r], vec->last_length[row + r]};
+        if (!vec->batch.terminated[row + r])
+            fault = add_final(run, s, row + r, step, at);
+        if (c->discounted)
+            c->discounted[row + r] = 0.0f;
+    }
+    return fault;
+}
+
+/* Rewards scaled by the spread of discounted returns, whose sums go to the learner. */
+static void normalize_rewards(const call *run, int64_t row, int rows, int64_t tile, double *sums)
+{
+    const hr_collector *c = run->collector;
+    float *reward = run->rollout->reward + tile * HR_TILE;
+    const float *valid = run->rollout->valid + tile * HR_TILE;
+    float *total = c->discounted + row;
+    const float mean = run->weights->reward_mean, scale = run->weights->reward_scale;
+    for (int r = 0; r < rows; r++) {
+        if (valid[r] == 0.0f)
+            continue;
+        total[r] = total[r] * c->gae.gamma + reward[r];
+        const double d = (double)(total[r] - mean);
+        sums[0] += 1.0;
+        sums[1] += d;
+        sums[2] += d * d;
+        const float y = reward[r] * scale;
+        reward[r] = y > c->reward_clip ? c->reward_clip : y < -c->reward_clip ? -c->reward_clip : y;
+    }
+}
+
+/* Rewards, ends and validity of one tile after the step. */
+static hr_fault record(const call *run, scratch *s, int block, int64_t row, int rows, int step,
+                       int64_t tile)
+{
+    hr_collector *c = run->collector;
+    const hr_vec *vec = c->vec;
+    hr_rollout *ro = run->rollout;
+    float *reward = ro->reward + tile * HR_TILE, *done = ro->done + tile * HR_TILE;
+    float *bootstrap = ro->bootstrap + tile * HR_TILE;
+    const float *valid = ro->valid + tile * HR_TILE;
+    const float *from = vec->batch.rewards + row;
+    const uint8_t *terminated = vec->batch.terminated + row, *truncated = vec->batch.truncated + row;
+    float bad = 0.0f;
+    int ends = 0, count = 0;
+    for (int r = 0; r < rows; r++) {
+        const int live = valid[r] > 0.0f, over = live & (terminated[r] | truncated[r]);
+        reward[r] = live ? from[r] : 0.0f;
+        done[r] = (float)over;
+        bootstrap[r] = 0.0f;
+        bad += reward[r] - reward[r];
+        ends += over;
+        count += live;
+    }
+    for (int r = rows; r < HR_TILE; r++)
+        reward[r] = done[r] = bootstrap[r] = 0.0f;
+    ro->tile_rows[tile] = count;
+    if (bad != 0.0f)
+        return find_bad(HR_FAULT_REWARD, reward, 1, step, row);
+    if (c->reward_clip > 0.0f)
+        normalize_rewards(run, row, rows, tile, ro->reward_sums + (int64_t)block * 3);
+    return ends ? record_ends(run, s, block, row, rows, step, tile) : (hr_fault){0};
+}
+
+static int rows_in(const hr_collector *c, int64_t row)
+{
+    const int64_t left = c->vec->rows - row;
+    return left > HR_TILE ? HR_TILE : left > 0 ? (int)left : 0;
+}
+
+/* Which lanes of a tile are transitions of the step to come. */
+static void mark_valid(const hr_vec *vec, int64_t row, int rows, float *valid)
+{
+    for (int r = 0; r < HR_TILE; r++)
+        valid[r] = r < rows ? 1.0f : 0.0f;
+    if (vec->env->present)
+        for (int r = 0; r < rows; r++)
+            valid[r] = vec->present[row + r] ? 1.0f : 0.0f;
+}
+
+/* Encode, forward and sample one tile; its actions go to the batch. */
+static hr_fault act(const call *run, scratch *s, int block, int64_t row, int rows, int step,
+                    int64_t tile, double *seconds)
+{
+    const hr_collector *c = run->collector;
+    const hr_vec *vec = c->vec;
+    const hr_net *net = c->net;
+    hr_rollout *ro = run->rollout;
+    float *x = ro->obs + tile * net->features * HR_TILE;
+    int32_t *actions = ro->actions + tile * net->heads * HR_TILE;
+    uint8_t *mask = ro->mask ? ro->mask + tile * net->mask_size * HR_TILE : NULL;
+    double *sums = ro->obs_sums ? ro->obs_sums + (int64_t)block * 2 * net->features : NULL;
+    double mark = hr_start(seconds);
+    mark_valid(vec, row, rows, ro->valid + tile * HR_TILE);
+    hr_fault fault = encode(run, row, rows, step, ro->valid + tile * HR_TILE, sums, x);
+    if (fault.kind)
+        return fault;
+    hr_lap(seconds, HR_TIME_ENCODE, &mark);
+    hr_forward(net, c->kernels, run->weights->params, x, s->hidden, s->out);
+    hr_lap(seconds, HR_TIME_FORWARD, &mark);
+    if (mask)
+        transpose_mask(vec->mask + row * net->mask_size, rows, net->mask_size, mask);
+    const hr_draw draw = {c->key, c->step + (uint64_t)step, (uint32_t)row, 0};
+    c->kernels->sample(net, run->weights->params, s->out, mask, &draw, actions,
+                       ro->logp + tile * HR_TILE, s->work);
+    memcpy(ro->value + tile * HR_TILE, s->out + (net->outputs - 1) * HR_TILE,
+           sizeof(float) * HR_TILE);
+    write_actions(net, actions, rows, (char *)vec->batch.actions + row * net->action_size);
+    hr_lap(seconds, HR_TIME_SAMPLE, &mark);
+    return fault;
+}
+
+/* V of the observations after the last step, then the block's advantages. */
+static hr_fault finish_block(const call *run, scratch *s, int block, int64_t first_row)
+{
+    const hr_collector *c = run->collector;
+    hr_rollout *ro = run->rollout;
+    const int value_at = (c->net->outputs - 1) * HR_TILE;
+    flush_finals(run, s);
+    for (int part = 0; part < ro->agents; part++) {
+        const int64_t row = first_row + (int64_t)part * HR_TILE;
+        hr_fault fault = encode(run, row, rows_in(c, row), ro->horizon, NULL, NULL, s->x);
+        if (fault.kind)
+            return fault;
+        hr_forward_value(c->net, c->kernels, run->weights->params, s->x, s->hidden, s->out);
+        memcpy(s->last + part * HR_TILE, s->out + value_at, sizeof(float) * HR_TILE);
+    }
+    const int64_t at = (int64_t)block * ro->horizon * ro->agents * HR_TILE;
+    ro->moments[block] = (hr_moments){0};
+    c->kernels->gae(ro->horizon, ro->agents * HR_TILE, ro->reward + at, ro->value + at,
+                    ro->done + at, ro->bootstrap + at, ro->valid + at, s->last, &c->gae,
+                    ro->advantage + at, ro->ret + at, &ro->moments[block]);
+    return (hr_fault){0};
+}
+
+static hr_fault run_block(const call *run, scratch *s, int block, double *seconds)
+{
+    hr_collector *c = run->collector;
+    hr_vec *vec = c->vec;
+    hr_rollout *ro = run->rollout;
+    const int64_t lo = (int64_t)block * HR_TILE, row = lo * ro->agents;
+    const int64_t hi = lo + HR_TILE < vec->worlds ? lo + HR_TILE : vec->worlds;
+    hr_fault fault = {0};
+    for (int t = 0; t < ro->horizon; t++) {
+        const int64_t tile = ((int64_t)block * ro->horizon + t) * ro->agents;
+        for (int part = 0; part < ro->agents; part++) {
+            const int64_t at = row + (int64_t)part * HR_TILE;
+            fault = act(run, s, block, at, rows_in(c, at), t, tile + part, seconds);
+            if (fault.kind)
+                return fault;
+        }
+        double mark = hr_start(seconds);
+        vec->step(vec, lo, hi);
+        hr_lap(seconds, HR_TIME_ENV, &mark);
+        for (int part = 0; part < ro->agents; part++) {
+            const int64_t at = row + (int64_t)part * HR_TILE;
+            fault = record(run, s, block, at, rows_in(c, at), t, tile + part);
+            if (fault.kind)
+                return fault;
+        }
+        hr_lap(seconds, HR_TIME_RECORD, &mark);
+    }
+    double mark = hr_start(seconds);
+    fault = finish_block(run, s, block, row);
+    hr_lap(seconds, HR_TIME_ADVANTAGE, &mark);
+    return fault;
+}
+
+static void collect_task(void *arg, int64_t task, int worker)
+{
+    const call *run = arg;
+    hr_collector *c = run->collector;
+    const int block = (int)task;
+    scratch s = carve(c, worker);
+    memset(s.finals, 0, (size_t)tile_bytes(c->net->features));
+    c->logs[block] = (hr_block_log){0};
+    if (run->rollout->obs_sums)
+        memset(run->rollout->obs_sums + task * 2 * c->net->features, 0,
+               sizeof(double) * 2 * (size_t)c->net->features);
+    if (run->rollout->reward_sums)
+        memset(run->rollout->reward_sums + task * 3, 0, sizeof(double) * 3);
+    c->logs[block].fault =
+        run_block(run, &s, block, c->seconds ? c->seconds + worker * HR_TIMES : NULL);
+}
+
+/* The blocks' episodes in order of step and row: each block's are already. */
+static void merge_episodes(hr_collector *c, hr_rollout *ro)
+{
+    const int64_t room = (int64_t)ro->horizon * ro->agents * HR_TILE;
+    int64_t count = 0;
+    for (int t = 0; t < ro->horizon; t++)
+        for (int b = 0; b < ro->blocks; b++) {
+            const hr_episode *from = c->block_episodes + b * room;
+            hr_block_log *log = &c->logs[b];
+            while (log->merged < log->episodes && from[log->merged].step == t)
+                ro->episodes[count++] = from[log->merged++];
+        }
+    ro->episode_count = count;
+}
+
+hr_fault hr_collect(hr_collector *collector, const hr_weights *weights, hr_rollout *rollout,
+                    const hr_pool_api *api, hr_pool *pool)
+{
+    call run = {collector, weights, rollout};
+    api->run(pool, collect_task, &run, rollout->blocks);
+    for (int b = 0; b < rollout->blocks; b++)
+        if (collector->logs[b].fault.kind)
+            return collector->logs[b].fault;
+    merge_episodes(collector, rollout);
+    rollout->valid_rows = 0;
+    for (int64_t k = 0; k < rollout->tiles; k++)
+        rollout->valid_rows += rollout->tile_rows[k];
+    collector->step += (uint64_t)rollout->horizon;
+    return (hr_fault){0};
+}

@@ -1,0 +1,76 @@
+/* What a native policy is made of: plain numbers that the kernels read.
+ *
+ * Rows live in vector lanes. A *tile* is 64 rows of any array, feature-major:
+ * x[feature][64] float32, 64-byte aligned. Parameters are one flat float32 array;
+ * weights are [out][in] as torch has them.
+ */
+#ifndef HEADRACE_NET_H
+#define HEADRACE_NET_H
+
+#include <stdint.h>
+
+#define HR_TILE 64      /* rows in one tile */
+#define HR_MAX_DEPTH 15 /* hidden layers of one tower */
+
+typedef enum hr_activation { HR_IDENTITY, HR_TANH, HR_RELU } hr_activation;
+typedef enum hr_head_kind { HR_CATEGORICAL, HR_GAUSSIAN } hr_head_kind;
+
+/* y = activation(W x + b). */
+typedef struct hr_layer {
+    int32_t in, out;
+    int32_t activation; /* hr_activation */
+    int32_t hidden;     /* first row of y among the hidden features; -1 for the last layer */
+    int64_t weight;     /* where W lies in the parameters, floats */
+    int64_t bias;
+} hr_layer;
+
+/* A chain of layers from the observation to some of the outputs. */
+typedef struct hr_tower {
+    int32_t layers; /* hidden layers + 1 */
+    int32_t output; /* first output that the last layer writes */
+    hr_layer layer[HR_MAX_DEPTH + 1];
+} hr_tower;
+
+/* One element of the action: a choice among `size`, or one real number. */
+typedef struct hr_head {
+    int32_t kind;    /* hr_head_kind */
+    int32_t size;    /* logits; 1 for a Gaussian (its mean) */
+    int32_t output;  /* first of its outputs */
+    int32_t mask;    /* first of its mask columns; -1: never masked */
+    int32_t draw;    /* which 32-bit random word of the step */
+    int32_t offset;  /* bytes from the start of the Action struct */
+    int64_t log_std; /* where its log standard deviation lies in the parameters */
+    float low, high; /* bounds to which the environment's copy of the action is clipped */
+} hr_head;
+
+/* One observation member, and the features it becomes: numbers as float32 (uint8 x 1/255),
+ * discrete values one-hot, `count` elements in C order. */
+typedef struct hr_input {
+    int32_t dtype;   /* hr_dtype */
+    int32_t offset;  /* bytes from the start of the Obs struct */
+    int32_t count;   /* elements */
+    int32_t choices; /* values of a discrete element; 0 for a number */
+    int32_t feature; /* first feature */
+    int32_t reserved;
+} hr_input;
+
+typedef struct hr_net {
+    int32_t features;    /* encoded observation */
+    int32_t outputs;     /* logits and means, then the value (the last output) */
+    int32_t hidden;      /* sum of all hidden widths */
+    int32_t width;       /* widest hidden layer, at least 1 */
+    int32_t towers;      /* 1: shared trunk; 2: policy, value */
+    int32_t heads;       /* elements of one action */
+    int32_t inputs;      /* observation members */
+    int32_t mask_size;   /* mask columns; 0: none */
+    int32_t action_size; /* bytes of one Action */
+    int32_t obs_size;    /* bytes of one Obs */
+    int32_t plain;       /* 1: an Obs is exactly `features` float32 in feature order */
+    int32_t reserved;
+    int64_t params;      /* floats */
+    hr_tower tower[2];
+    const hr_head *head;   /* [heads] */
+    const hr_input *input; /* [inputs] */
+} hr_net;
+
+#endif /* HEADRACE_NET_H */

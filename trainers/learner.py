@@ -1,0 +1,183 @@
+"""The native PPO learner: turns rollouts into the next version of the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..engine._core import Pool, pool_api
+from ..engine.errors import ArgumentError
+from . import _native
+from ._native import Rollout, Weights
+from .normalize import RunningMoments
+from .policy import PolicySpec, seed_key
+from .rollout import NonFiniteError
+
+
+class LearnStats(NamedTuple):
+    """One update in numbers: means over its minibatches, weighted by rows."""
+
+    policy_loss: float  # PPO's clipped objective, negated
+    value_loss: float  # half the squared error
+    entropy: float  # nats
+    kl: float  # nats: mean of (ratio - 1) - log ratio
+    clip_fraction: float  # share of rows whose ratio left the clip range
+    grad_norm: float  # length of the gradient before clipping, mean over minibatches
+    explained_variance: float  # of the returns by the values; NaN when all returns are equal
+
+
+class NativeLearner:
+    """Proximal policy optimisation (Schulman et al. 2017) in C kernels, on a pool of threads.
+
+    The loss of a minibatch is the mean over its valid rows of the clipped surrogate
+    + vf_coef * 0.5 (V - return)^2 - ent_coef * entropy; gradients are clipped by their global
+    norm; Adam takes the step. Weights are the same bit for bit for any number of threads.
+    """
+
+    def __init__(
+        self,
+        policy: PolicySpec,
+        pool: Pool | None,
+        *,
+        seed: int,
+        minibatches: int = 4,
+        epochs: int = 1,
+        clip: float = 0.2,
+        vf_coef: float = 0.5,
+        vf_clip: float = 0.0,
+        max_grad_norm: float = 0.5,
+        normalize_advantage: bool = True,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-5,
+        profile: bool = False,
+    ) -> None:
+        """Arguments:
+
+        policy: what is trained; parameters start from `policy.init(seed)`.
+        pool: threads, or None for the calling one.
+        minibatches, epochs: of one update; minibatches are of shuffled tiles of 64 rows.
+        clip: range of the probability ratio around 1.
+        vf_coef, vf_clip: weight of the value loss; range of the value around the old one (0:
+            not clipped).
+        max_grad_norm: bound of the gradient's length; 0: none.
+        normalize_advantage: by mean and deviation over the rollout.
+        betas, eps: Adam's.
+        profile: measure the time of each stage (see `profile`), which costs a few per cent.
+        """
+        for name, count in (("minibatches", minibatches), ("epochs", epochs)):
+            if count < 1:
+                raise ArgumentError(f"{name} is {count}: expected at least 1")
+        self.policy = policy
+        workers = _native.Workers(pool_api, None if pool is None else pool.capsule)
+        self._native = _native.Learner(
+            policy.net,
+            workers,
+            policy.init(seed),
+            key=seed_key(seed) ^ 0x6C6561726E,
+            epochs=epochs,
+            minibatches=minibatches,
+            normalize_advantage=normalize_advantage,
+            clip=clip,
+            value_clip=vf_clip,
+            value_coef=vf_coef,
+            max_grad_norm=max_grad_norm,
+            betas=betas,
+            eps=eps,
+            profile=profile,
+        )
+        self._obs = RunningMoments(policy.features)
+        self._returns = RunningMoments(1)
+        self._scales: tuple[Any, ...] = ()
+        self.version = 0  # updates so far
+        self._measure()
+        self.weights = self._publish()
+
+    def learn(self, rollout: Rollout, *, lr: float, ent_coef: float = 0.0) -> LearnStats:
+        """One update from one rollout; `weights` are the next version afterwards.
+
+        Raises:
+            NonFiniteError: the loss or the gradient is NaN or infinite.
+        """
+        fault, numbers = self._native.learn(rollout, lr, ent_coef)
+        if fault is not None:
+            raise self._error(*fault)
+        if rollout.obs_sums is not None or rollout.reward_sums is not None:
+            self.observe(rollout)
+        self.version += 1
+        self.weights = self._publish()
+        return LearnStats._make(numbers)
+
+    def observe(self, rollout: Rollout) -> None:
+        """Takes in the rollout's statistics of observations and rewards. `learn` does; by itself
+        it serves to settle the normalisation before the first update."""
+        if rollout.obs_sums is not None:
+            sums = rollout.obs_sums.sum(0)
+            self._obs.merge(rollout.steps, sums[0], sums[1], self.weights.obs_mean)
+        if rollout.reward_sums is not None:
+            count, total, square = rollout.reward_sums.sum(0)
+            mean = np.float32(self.weights.reward_mean)
+            self._returns.merge(count, np.array([total]), np.array([square]), mean)
+        self._measure()
+
+    def publish(self) -> Weights:
+        """The current parameters and statistics as weights of the same version."""
+        self.weights = self._publish()
+        return self.weights
+
+    def _measure(self) -> None:
+        """The scales of the next weights."""
+        self._scales = (
+            self._obs.mean.astype(np.float32),
+            self._obs.scale().astype(np.float32),
+            float(self._returns.mean[0]),
+            float(self._returns.scale()[0]),
+        )
+
+    def _publish(self) -> Weights:
+        params = _native.aligned(self.policy.num_params, np.float32)
+        params[:] = self._native.params
+        return Weights(params, *self._scales, version=self.version)
+
+    def _error(
+        self, kind: str, minibatch: int, index: int, feature: int, value: float
+    ) -> NonFiniteError:
+        update = self.version
+        if kind == "loss":
+            name = LearnStats._fields[index]
+            message = f"{name} is {value} in update {update}, minibatch {minibatch}"
+        else:
+            name = self.policy.param_name(index)
+            message = (
+                f"the gradient of {name!r} is {value} in update {update}, minibatch {minibatch}"
+            )
+        return NonFiniteError(
+            f"{message}: a lower learning rate or normalisation may help",
+            kind=kind,
+            value=value,
+            name=name,
+            update=update,
+        )
+
+    def profile(self) -> dict[str, float]:
+        """Seconds per stage since the start, summed over threads; {} without profile=True."""
+        return self._native.profile()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that `load_state_dict` needs."""
+        return {
+            "version": self.version,
+            "native": self._native.state_dict(),
+            "observations": self._obs.state_dict(),
+            "returns": self._returns.state_dict(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continues where `state_dict` was taken."""
+        self.version = int(state["version"])
+        self._native.load_state_dict(state["native"])
+        self._obs.load_state_dict(state["observations"])
+        self._returns.load_state_dict(state["returns"])
+        self._measure()
+        self.weights = self._publish()

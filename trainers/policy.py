@@ -1,0 +1,420 @@
+"""Native policies: an MLP over the encoded observation, its heads, its parameters by name.
+
+Encoding, the same everywhere: float32 as it is, uint8 times 1/255, other integers as numbers,
+discrete values one-hot, members of Obs concatenated in declared order. Where observations are
+normalised, (x - mean) * scale follows, clipped to +-10.
+
+Heads: every discrete element of the action is a categorical choice (masked where the
+environment masks); every float element a Gaussian whose standard deviation does not depend on
+the observation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine.errors import ArgumentError
+from ..engine.spec import EnvSpec, FieldSpec
+from . import _native
+from ._native import Net, Weights
+
+Params = NDArray[np.float32]
+
+OBS_CLIP = 10.0  # bound of normalised observations
+HIDDEN_GAIN = math.sqrt(2.0)  # of the orthogonal initialisation, as CleanRL's PPO has it
+POLICY_GAIN = 0.01  # actions start out near uniform
+VALUE_GAIN = 1.0
+
+_ACTIVATIONS = {"tanh": 1, "relu": 2}  # hr_activation
+_DTYPES = ["float32", "uint8", "int8", "int16", "int32", "float64", "int64"]  # hr_dtype
+
+
+@dataclass(frozen=True)
+class Head:
+    """One element of the action."""
+
+    size: int  # choices; 0 for a Gaussian
+    offset: int  # bytes in the Action struct
+    low: float  # bounds of what the environment gets (Gaussian)
+    high: float
+
+    @property
+    def outputs(self) -> int:
+        """Logits, or the one mean."""
+        return self.size or 1
+
+
+@dataclass(frozen=True)
+class PolicySpec:
+    """Shapes of a policy for one environment. See `from_env`."""
+
+    env: EnvSpec
+    hidden: tuple[int, ...]
+    activation: str
+    separate: bool
+    isa: str | None = None  # instruction-set level of the kernels; None: the best there is
+
+    @classmethod
+    def from_env(
+        cls,
+        spec: EnvSpec,
+        hidden: Sequence[int] = (64,),
+        activation: str = "tanh",
+        separate: bool = False,
+    ) -> PolicySpec:
+        """A policy for the environment's observations and actions.
+
+        Args:
+            spec: the environment.
+            hidden: widths of the hidden layers, first to last.
+            activation: "tanh" or "relu".
+            separate: policy and value have trunks of their own instead of one for both.
+
+        Raises:
+            ArgumentError: a width below 1, too many layers, or an unknown activation.
+        """
+        widths = tuple(int(width) for width in hidden)
+        if any(width < 1 for width in widths):
+            raise ArgumentError(f"hidden is {widths}: every width must be at least 1")
+        if len(widths) > _native.MAX_DEPTH:
+            raise ArgumentError(
+                f"hidden has {len(widths)} layers: at most {_native.MAX_DEPTH} are supported"
+            )
+        if activation not in _ACTIVATIONS:
+            raise ArgumentError(f"activation is {activation!r}: expected 'tanh' or 'relu'")
+        return cls(spec, widths, activation, bool(separate))
+
+    # ---- shapes -------------------------------------------------------------------------
+
+    @cached_property
+    def heads(self) -> tuple[Head, ...]:
+        """The elements of one action, in declared order."""
+        found = []
+        for field in self.env.action_fields:
+            for k in range(field.size):
+                offset = field.offset + 4 * k
+                size = field.choices if field.kind == "discrete" else 0
+                found.append(Head(size, offset, field.low, field.high))
+        return tuple(found)
+
+    @cached_property
+    def features(self) -> int:
+        """Length of the encoded observation."""
+        return sum(field.size * _per_element(field) for field in self.env.obs_fields)
+
+    @cached_property
+    def outputs(self) -> int:
+        """Logits and means, then the value."""
+        return sum(head.outputs for head in self.heads) + 1
+
+    @cached_property
+    def tensors(self) -> tuple[tuple[str, int, tuple[int, ...]], ...]:
+        """(name, offset in the flat parameters, shape) of every parameter, weights [out, in]."""
+        found: list[tuple[str, int, tuple[int, ...]]] = []
+
+        def add(name: str, *shape: int) -> None:
+            at = found[-1][1] + math.prod(found[-1][2]) if found else 0
+            found.append((name, at, shape))
+
+        def add_trunk(name: str) -> int:
+            width = self.features
+            for k, out in enumerate(self.hidden):
+                add(f"{name}.{k}.weight", out, width)
+                add(f"{name}.{k}.bias", out)
+                width = out
+            return width
+
+        actions = self.outputs - 1
+        if self.separate:
+            for name, outputs in (("policy", actions), ("value", 1)):
+                width = add_trunk(f"{name}_trunk")
+                add(f"{name}.weight", outputs, width)
+                add(f"{name}.bias", outputs)
+        else:  # the last layers lie side by side: one matrix to the kernels
+            width = add_trunk("trunk")
+            add("policy.weight", actions, width)
+            add("value.weight", 1, width)
+            add("policy.bias", actions)
+            add("value.bias", 1)
+        numbers = sum(head.size == 0 for head in self.heads)
+        if numbers:
+            add("log_std", numbers)
+        return tuple(found)
+
+    @cached_property
+    def num_params(self) -> int:
+        """Length of the flat parameters."""
+        _, offset, shape = self.tensors[-1]
+        return offset + math.prod(shape)
+
+    def feature_name(self, feature: int) -> str:
+        """What an entry of the encoded observation is called: `field` or `field[index]`."""
+        for field in self.env.obs_fields:
+            count = field.size * _per_element(field)
+            if feature < count:
+                element = feature // _per_element(field)
+                where = np.unravel_index(element, field.shape) if field.shape else ()
+                return field.name + (f"[{', '.join(str(int(k)) for k in where)}]" if where else "")
+            feature -= count
+        raise IndexError(feature)
+
+    def param_name(self, index: int) -> str:
+        """The tensor in which an entry of the flat parameters lies."""
+        return [name for name, offset, _ in self.tensors if offset <= index][-1]
+
+    # ---- parameters ---------------------------------------------------------------------
+
+    def init(self, seed: int) -> Params:
+        """Fresh parameters, float32 [num_params]: orthogonal weights (gain sqrt 2 in hidden
+        layers, 0.01 for the policy, 1 for the value), zero biases and log deviations."""
+        rng = np.random.default_rng(np.random.SeedSequence([seed, 0x706F6C69]))
+        params = np.zeros(self.num_params, np.float32)
+        for name, offset, shape in self.tensors:
+            if name.endswith(".weight"):
+                gain = {"policy.weight": POLICY_GAIN, "value.weight": VALUE_GAIN}.get(
+                    name, HIDDEN_GAIN
+                )
+                block = gain * _orthogonal(rng, *shape)
+                params[offset : offset + block.size] = block.ravel()
+        return params
+
+    def weights(self, params: Params, version: int = 0) -> Weights:
+        """Parameters as collectors take them, without normalisation."""
+        copy = _native.aligned(self.num_params, np.float32)
+        copy[:] = params
+        zeros, ones = np.zeros(self.features, np.float32), np.ones(self.features, np.float32)
+        return Weights(copy, zeros, ones, version=version)
+
+    def to_tensors(self, weights: Weights) -> dict[str, NDArray[np.float32]]:
+        """Every parameter by name, with the normalisation of observations that belongs to them."""
+        named = {
+            name: weights.params[offset : offset + math.prod(shape)].reshape(shape).copy()
+            for name, offset, shape in self.tensors
+        }
+        if not (np.all(weights.obs_mean == 0) and np.all(weights.obs_scale == 1)):
+            named["obs.mean"], named["obs.scale"] = weights.obs_mean.copy(), weights.obs_scale.copy()
+        return named
+
+    def from_tensors(self, tensors: Mapping[str, NDArray[np.float32]]) -> Weights:
+        """The inverse of `to_tensors`.
+
+        Raises:
+            ArgumentError: a tensor is missing or has another shape.
+        """
+        params = np.empty(self.num_params, np.float32)
+        for name, offset, shape in self.tensors:
+            if name not in tensors or tensors[name].shape != shape:
+                got = tensors[name].shape if name in tensors else "missing"
+                raise ArgumentError(f"tensor {name!r} is {got}: expected shape {shape}")
+            params[offset : offset + math.prod(shape)] = tensors[name].ravel()
+        plain = self.weights(params)
+        if "obs.mean" not in tensors:
+            return plain
+        mean, scale = (np.array(tensors[k], np.float32) for k in ("obs.mean", "obs.scale"))
+        return Weights(plain.params, mean, scale)
+
+    def load(self, tensors: Mapping[str, NDArray[np.float32]]) -> Player:
+        """A policy that plays with saved tensors. Errors as `from_tensors`."""
+        return Player(self, self.from_tensors(tensors))
+
+    # ---- running ------------------------------------------------------------------------
+
+    @cached_property
+    def net(self) -> Net:
+        """The description that the kernels read."""
+        layout = {name: offset for name, offset, _ in self.tensors}
+        towers, hidden = [], 0
+        names = ("policy", "value") if self.separate else ("",)
+        for name in names:
+            trunk = f"{name}_trunk" if name else "trunk"
+            layers, width = [], self.features
+            for k, out in enumerate(self.hidden):
+                weight, bias = layout[f"{trunk}.{k}.weight"], layout[f"{trunk}.{k}.bias"]
+                layers.append((width, out, _ACTIVATIONS[self.activation], hidden, weight, bias))
+                hidden, width = hidden + out, out
+            first = self.outputs - 1 if name == "value" else 0
+            count = {"": self.outputs, "policy": self.outputs - 1, "value": 1}[name]
+            last = name or "policy"
+            layers.append((width, count, 0, -1, layout[f"{last}.weight"], layout[f"{last}.bias"]))
+            towers.append((first, layers))
+        return Net(
+            features=self.features,
+            outputs=self.outputs,
+            hidden=hidden,
+            width=max([1, *self.hidden]),
+            towers=towers,
+            heads=self._native_heads(layout),
+            inputs=self._native_inputs(),
+            mask_size=self.env.mask_size,
+            action_size=self.env.action_dtype.itemsize,
+            obs_size=self.env.obs_dtype.itemsize,
+            plain=self._is_plain(),
+            params=self.num_params,
+            isa=self.isa,
+        )
+
+    def _native_heads(self, layout: Mapping[str, int]) -> list[tuple[Any, ...]]:
+        rows, output, mask, numbers, choices = [], 0, 0, 0, 0
+        for head in self.heads:
+            if head.size:
+                column = mask if self.env.mask_size else -1
+                rows.append((0, head.size, output, column, choices, head.offset, 0, 0.0, 0.0))
+                mask, choices = mask + head.size, choices + 1
+            else:
+                log_std = layout["log_std"] + numbers
+                bounds = (head.low, head.high)
+                rows.append((1, 1, output, -1, numbers, head.offset, log_std, *bounds))
+                numbers += 1
+            output += head.outputs
+        return rows
+
+    def _native_inputs(self) -> list[tuple[int, ...]]:
+        rows, feature = [], 0
+        for field in self.env.obs_fields:
+            choices = field.choices if field.kind == "discrete" else 0
+            rows.append((_DTYPES.index(field.dtype), field.offset, field.size, choices, feature))
+            feature += field.size * _per_element(field)
+        return rows
+
+    def _is_plain(self) -> bool:
+        """Whether an Obs is exactly the features, as float32 in this order."""
+        at = 0
+        for field in self.env.obs_fields:
+            if (field.kind, field.dtype, field.offset) != ("box", "float32", at):
+                return False
+            at += 4 * field.size
+        return at == self.env.obs_dtype.itemsize
+
+    def forward(self, params: Params, x: NDArray[np.float32]) -> tuple[Params, Params]:
+        """Head outputs [rows, outputs - 1] and values [rows] of encoded rows [rows, features]."""
+        rows = len(x)
+        out = self.net.forward(np.ascontiguousarray(params, np.float32), to_tiles(x))
+        flat = from_tiles(out, rows)
+        return flat[:, :-1], flat[:, -1]
+
+    def encode(self, obs: Any, weights: Weights | None = None) -> NDArray[np.float32]:
+        """Encoded rows in tiles [tiles, features, 64] of batched observations (an array or dict
+        of the observation space, or Obs structs), normalised as `weights` say."""
+        x: NDArray[np.float32] = self.net.encode(self._structs(obs))
+        if weights is not None and self._normalizes(weights):
+            self.net.normalize(x, weights.obs_mean, weights.obs_scale, OBS_CLIP)
+        return x
+
+    def _normalizes(self, weights: Weights) -> bool:
+        return bool(np.any(weights.obs_mean != 0) or np.any(weights.obs_scale != 1))
+
+    def _structs(self, obs: Any) -> NDArray[Any]:
+        """Observations as a C-contiguous array of Obs structs."""
+        if isinstance(obs, np.ndarray) and obs.dtype == self.env.obs_dtype:
+            return np.ascontiguousarray(obs)
+        first = next(iter(obs.values())) if isinstance(obs, Mapping) else obs
+        structs = np.zeros(len(first), self.env.obs_dtype)
+        view = self.env.view_observations(structs)
+        if isinstance(obs, Mapping):
+            for name, target in view.items():
+                target[...] = obs[name]
+        else:
+            view[...] = np.asarray(obs).reshape(view.shape)
+        return structs
+
+    def act(
+        self,
+        weights: Weights,
+        obs: Any,
+        mask: NDArray[np.uint8] | None = None,
+        *,
+        greedy: bool = True,
+        seed: int = 0,
+        step: int = 0,
+    ) -> Any:
+        """Actions for batched observations, as the batched action space has them.
+
+        Args:
+            weights: of this policy.
+            obs: a batch of the environment's observation space.
+            mask: uint8 [rows, mask_size], 0 where a choice is not allowed; None: all are.
+            greedy: the likeliest action; else one drawn by (seed, row, step) alone.
+        """
+        x = self.encode(obs, weights)
+        first = next(iter(obs.values())) if isinstance(obs, Mapping) else obs
+        rows = len(first)
+        out = self.net.forward(weights.params, x)
+        tiles = None if mask is None else mask_tiles(mask, self.env.mask_size)
+        key = seed_key(seed)
+        chosen, _ = self.net.sample(weights.params, out, tiles, key, step, greedy)
+        flat = chosen.transpose(0, 2, 1).reshape(-1, len(self.heads))[:rows]
+        structs = np.zeros(rows, self.env.action_dtype)
+        data = structs.view(np.uint8).reshape(rows, -1)
+        for k, head in enumerate(self.heads):
+            column = np.ascontiguousarray(flat[:, k])
+            if not head.size:
+                column = np.clip(column.view(np.float32), head.low, head.high, dtype=np.float32)
+            data[:, head.offset : head.offset + 4] = column.view(np.uint8).reshape(rows, 4)
+        return self.env.view_actions(structs)
+
+
+@dataclass(frozen=True)
+class Player:
+    """A policy with its weights."""
+
+    policy: PolicySpec
+    weights: Weights
+
+    def act(self, obs: Any, mask: NDArray[np.uint8] | None = None, **options: Any) -> Any:
+        """Actions for batched observations; options are those of `PolicySpec.act`."""
+        return self.policy.act(self.weights, obs, mask, **options)
+
+
+def seed_key(seed: int) -> int:
+    """64-bit key of a run's seed (SplitMix64's finaliser: neighbours share nothing)."""
+    bits = (1 << 64) - 1
+    z = (seed + 0x9E3779B97F4A7C15) & bits
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & bits
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & bits
+    return z ^ (z >> 31)
+
+
+def to_tiles(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Rows [rows, features] as zero-padded tiles [tiles, features, 64]."""
+    rows, features = x.shape
+    tiles = _native.aligned((-(-rows // _native.TILE), features, _native.TILE), np.float32)
+    padded = np.zeros((len(tiles) * _native.TILE, features), np.float32)
+    padded[:rows] = x
+    tiles[:] = padded.reshape(len(tiles), _native.TILE, features).transpose(0, 2, 1)
+    return tiles
+
+
+def from_tiles(tiles: NDArray[Any], rows: int) -> NDArray[Any]:
+    """The inverse of `to_tiles` for the first `rows` rows."""
+    return np.ascontiguousarray(tiles.transpose(0, 2, 1)).reshape(-1, tiles.shape[1])[:rows]
+
+
+def mask_tiles(mask: NDArray[np.uint8], columns: int) -> NDArray[np.uint8]:
+    """Masks [rows, columns] as tiles [tiles, columns, 64]; padding allows everything."""
+    rows = len(mask)
+    tiles = _native.aligned((-(-rows // _native.TILE), columns, _native.TILE), np.uint8)
+    padded = np.ones((len(tiles) * _native.TILE, columns), np.uint8)
+    padded[:rows] = np.asarray(mask).reshape(rows, columns)
+    tiles[:] = padded.reshape(len(tiles), _native.TILE, columns).transpose(0, 2, 1)
+    return tiles
+
+
+def _per_element(field: FieldSpec) -> int:
+    """Features of one element of an observation field."""
+    return field.choices if field.kind == "discrete" else 1
+
+
+def _orthogonal(rng: np.random.Generator, rows: int, columns: int) -> NDArray[np.float64]:
+    """A matrix [rows, columns] with orthonormal rows or columns, uniformly distributed
+    (Saxe et al. 2014)."""
+    normal = rng.standard_normal((max(rows, columns), min(rows, columns)))
+    q, r = np.linalg.qr(normal)
+    q = q * np.sign(np.diag(r))
+    return q if rows >= columns else q.T
