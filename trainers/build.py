@@ -10,15 +10,16 @@ from pathlib import Path
 from ..engine import _core
 from ..engine.vector import VecEnv
 from . import _native
+from .policy import PolicySpec
 
 
-def build_table(vec: VecEnv) -> dict[str, str]:
+def build_table(vec: VecEnv, policy: PolicySpec) -> dict[str, str]:
     """Names and hashes for the table [build] of a run's config.toml."""
     return {
         "headrace": _version(),
         "code": _hash([Path(_core.__file__), Path(_native.__file__)]),
         "environment": vec.spec_.source_hash,
-        "isa": _native.isa(),
+        "isa": policy.net.isa,
         "machine": platform.machine(),
     }
 

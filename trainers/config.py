@@ -60,7 +60,7 @@ class TrainConfig:
     gamma: float = setting(0.99, "discount of a reward per step of delay", low=0, high=1)
     gae_lambda: float = setting(0.95, "lambda of generalised advantage estimation", low=0, high=1)
     clip: float = setting(0.2, "clip range of PPO's probability ratio", above=0)
-    value_clip: float = setting(
+    vf_clip: float = setting(
         0.0, "clip range of the value function around its old values (0: not clipped)", low=0
     )
     vf_coef: float = setting(0.5, "weight of the value loss", low=0)

@@ -7,11 +7,18 @@ import time
 from contextlib import closing
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine.errors import HeadraceError
+from ..engine.vector import VecEnv
 from .environments import environments, whole_worlds
-from .policy import PolicySpec
+from .policy import Player, PolicySpec
 from .run import Run
-from .seeds import EVALUATION
+from .seeds import EVALUATION, world_seeds
 from .settings import check, required, setting
+
+Returns = NDArray[np.float64]
 
 MAX_ENVS = 256  # rows that play at once
 MAX_STEPS = 100_000  # longest episode that is waited for
@@ -100,3 +107,31 @@ def evaluate(run: str, **given: Any) -> EvalResult:
         return_target=trained.target,
         seconds=time.perf_counter() - started,
     )
+
+
+def _play(vec: VecEnv, player: Player, config: EvalConfig) -> tuple[Returns, Returns]:
+    """Returns and lengths, float64 [episodes] each: the first episode of every row, then the
+    second of every row, and so on."""
+    rows = np.arange(vec.num_envs)
+    quota = -(-config.episodes // vec.num_envs)  # episodes of each row
+    played = np.zeros(vec.num_envs, np.int64)
+    returns, lengths = (np.zeros((quota, vec.num_envs)) for _ in range(2))
+    arrays, obs = vec.buffers.arrays, vec.buffers.obs
+    key = int(world_seeds(config.seed, 1, EVALUATION)[0])
+    step = 0
+    while played.min() < quota:
+        actions = player.act(obs, arrays.get("mask"), greedy=not config.sample, seed=key, step=step)
+        _, _, terminated, truncated, _ = vec.step(actions)
+        step += 1
+        ended = rows[(terminated | truncated) & (played < quota)]
+        returns[played[ended], ended] = arrays["last_return"][ended]
+        lengths[played[ended], ended] = arrays["last_length"][ended]
+        played[ended] += 1
+        if arrays["episode_length"][played < quota].max(initial=0) >= MAX_STEPS:
+            raise HeadraceError(
+                f"{int((played < quota).sum())} of {vec.num_envs} episodes had not ended after "
+                f"{MAX_STEPS} steps; give the environment a time limit (.max_steps)"
+            )
+    if not np.isfinite(returns).all():
+        raise HeadraceError(f"environment {vec.spec_.name!r} gave a reward that is no number")
+    return returns.ravel()[: config.episodes], lengths.ravel()[: config.episodes]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,6 +38,11 @@ METRICS: dict[str, Metric] = {
     "loss/policy": Metric("-", "PPO's clipped objective, negated, mean since the line before"),
     "loss/value": Metric(
         "return²", "half the squared error of the value function, mean since the line before"
+    ),
+    "loss/explained_variance": Metric(
+        "share",
+        "share of the returns' variance that the values explain, mean likewise; null when all "
+        "returns are equal",
     ),
     "policy/entropy": Metric("nats", "entropy of the policy, mean since the line before"),
     "policy/kl": Metric(
@@ -97,7 +103,8 @@ class MetricsLog:
             "episode/count": episodes.count,
         }
         if self._updates:
-            line |= {name: total / self._updates for name, total in self._sums.items()}
+            means = {name: total / self._updates for name, total in self._sums.items()}
+            line |= {name: mean if math.isfinite(mean) else None for name, mean in means.items()}
             line["learner/lr"] = self._lr
             line["time/collect"] = self._collect / passed if passed > 0 else None
             line["time/learn"] = self._learn / passed if passed > 0 else None
@@ -115,6 +122,7 @@ def _gap(seconds: float) -> float:
 _LEARNED = {
     "loss/policy": "policy_loss",
     "loss/value": "value_loss",
+    "loss/explained_variance": "explained_variance",
     "policy/entropy": "entropy",
     "policy/kl": "kl",
     "policy/clip_fraction": "clip_fraction",

@@ -9,6 +9,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..engine.registration import registered
 from ..engine.snapshot import Snapshot
 from ..engine.vector import VecEnv
@@ -125,7 +127,7 @@ class Session:
             minibatches=config.minibatches,
             epochs=config.epochs,
             clip=config.clip,
-            value_clip=config.value_clip,
+            vf_clip=config.vf_clip,
             vf_coef=config.vf_coef,
             max_grad_norm=config.max_grad_norm,
             normalize_advantage=config.normalize_advantage,
@@ -195,7 +197,7 @@ class Session:
             "episodes": self.episodes.state_dict(),
             "collector": self.collector.state_dict(),
             "learner": self.learner.state_dict(),
-            "environments": dataclasses.asdict(self.vec.snapshot()),
+            "environments": np.frombuffer(self.vec.snapshot().to_bytes(), np.uint8),
         }
         tensors = self.policy.to_tensors(self.learner.weights)
         return self.run.save(self.steps, tensors, state, self.config.keep_checkpoints)
@@ -207,7 +209,7 @@ class Session:
         if self.episodes.reached(self.config.target):
             self.solved_seconds = state["solved_seconds"]
             self.solved_steps = state["solved_steps"]
-        self.vec.restore(Snapshot(**state["environments"]))
+        self.vec.restore(Snapshot.from_bytes(state["environments"].tobytes()))
         self.collector.load_state_dict(state["collector"])
         self.learner.load_state_dict(state["learner"])
 
@@ -272,7 +274,7 @@ def _begun(env: str, given: Mapping[str, Any]) -> Session:
     vec = _environments(config)
     try:
         session = Session(config, Run.create(config, vec.spec_.name), vec)
-        session.run.write_config(config, build_table(vec))
+        session.run.write_config(config, build_table(session.vec, session.policy))
     except BaseException:
         vec.close()
         raise
@@ -296,7 +298,7 @@ def _resumed(run: Run, env: str | Path | None, given: Mapping[str, Any]) -> Sess
     try:
         session = Session(config, run, vec)
         session.restore(state)
-        run.write_config(config, build_table(vec))
+        run.write_config(config, build_table(session.vec, session.policy))
     except BaseException:
         vec.close()
         raise

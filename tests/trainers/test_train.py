@@ -222,7 +222,7 @@ def test_every_setting_is_taken():
         "seed": 7, "steps": 3000, "target": 1e9, "num_envs": 64, "threads": 1,
         "params": {"gravity": 5.0}, "hidden": (16, 8), "activation": "relu", "separate": True,
         "horizon": 8, "minibatches": 2, "epochs": 3, "lr": 1e-4, "anneal_lr": False,
-        "gamma": 0.9, "gae_lambda": 0.8, "clip": 0.1, "value_clip": 0.3, "vf_coef": 1.0,
+        "gamma": 0.9, "gae_lambda": 0.8, "clip": 0.1, "vf_clip": 0.3, "vf_coef": 1.0,
         "ent_coef": 0.1, "max_grad_norm": 1.0, "normalize_obs": False,
         "normalize_reward": False, "normalize_advantage": False, "checkpoint_seconds": 5.0,
         "keep_checkpoints": 1, "run_dir": "r",

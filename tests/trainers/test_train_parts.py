@@ -5,13 +5,13 @@ import json
 import os
 import signal
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from headrace.trainers.episodes import WINDOW, EpisodeWindow
 from headrace.trainers.interrupt import Interruption
+from headrace.trainers.learner import LearnStats
 from headrace.trainers.metrics import METRICS, MetricsLog
 from headrace.trainers.seeds import EVALUATION, TRAINING, world_seeds
 
@@ -72,7 +72,15 @@ def test_no_two_runs_or_streams_share_a_seed():
 
 
 def stats(value):
-    names = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "grad_norm")
+    names = (
+        "policy_loss",
+        "value_loss",
+        "entropy",
+        "kl",
+        "clip_fraction",
+        "grad_norm",
+        "explained_variance",
+    )
     return SimpleNamespace(**dict.fromkeys(names, value))
 
 
