@@ -300,7 +300,7 @@ static void refresh_present(hr_vec *vec, int64_t lo, int64_t hi) {
     uint8_t *restrict present = vec->present + first;
     const uint8_t *restrict ended = vec->ended + first;
     if (env->present != NULL) {
-        env->present(&vec->batch, lo, hi, present);
+        env->present(&vec->batch, lo, hi, vec->present);
     } else {
         memset(present, 1, (size_t)rows);
     }
