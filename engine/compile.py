@@ -332,9 +332,29 @@ _NOISE = re.compile(
     r"cc1: |compilation terminated|In file included from|\s+from .*[:,]$|collect2: |"
     r"clang: error: linker|\d+ (warning|error)s? (and \d+ errors? )?generated|fatal error: too many"
 )
+_BLOCK = re.compile(r".*: In function '|.*: At top level:|.*:\d+:\d+: (fatal error|error|warning): ")
+_OUR_FUNCTION = re.compile(r".*: In function 'hr__")
+_FOLLOWS = re.compile(r".*: error: expression in static assertion is not")
 
 
 def _readable(stderr: str) -> str:
-    """The compiler's text without the lines that say nothing to an author."""
+    """The compiler's text without the lines that say nothing to an author.
+
+    Left out are how the headers were included, errors that headrace's own functions repeat, and
+    a message that came before.
+    """
     lines = [line for line in stderr.splitlines() if not _NOISE.match(line)]
-    return "\n".join(lines) or stderr.strip() or "the compiler gave no reason"
+    kept: list[str] = []
+    seen: set[str] = set()
+    inside, skipping = False, False
+    for line in lines:
+        if _BLOCK.match(line):
+            heading = "In function" in line or "At top level" in line
+            if heading:
+                inside = bool(_OUR_FUNCTION.match(line)) and bool(seen)
+            skipping = inside or line in seen or bool(_FOLLOWS.match(line))
+            if not heading and not skipping:
+                seen.add(line)
+        if not skipping:
+            kept.append(line)
+    return "\n".join(kept) or stderr.strip() or "the compiler gave no reason"

@@ -57,7 +57,8 @@ HR__INLINE float hr_floor(float hr__x) {
     return hr_fabs(hr__x) < 8388608.0f ? hr__down : hr__x; /* larger ones have no fraction */
 }
 
-/* x = rest + quadrant * pi/2 (modulo 2 pi), |rest| <= pi/4 (and a little). */
+/* x = rest + quadrant * pi/2 (modulo 2 pi), |rest| <= pi/4 and a little more for large x, whose
+ * quadrant is found in single precision. */
 typedef struct hr__reduced {
     float rest;
     uint32_t quadrant; /* its two low bits count */
@@ -70,12 +71,12 @@ HR__INLINE hr__reduced hr__reduce(float hr__x) {
     double hr__rest = ((double)hr__x - hr__turns * 1.57079632673412561417e+00) -
                       hr__turns * 6.07710050650619224932e-11;
     hr__reduced hr__result;
-    hr__result.rest = hr_clamp((float)hr__rest, -0.7854f, 0.7854f);
+    hr__result.rest = hr_clamp((float)hr__rest, -0.9f, 0.9f);
     hr__result.quadrant = hr__float_bits(hr__shifted);
     return hr__result;
 }
 
-/* sin and cos of |x| <= pi/4. */
+/* sin and cos of |x| <= 0.8. */
 HR__INLINE float hr__sin_core(float hr__x) {
     float hr__z = hr__x * hr__x;
     float hr__p = (-1.9515295891e-4f * hr__z + 8.3321608736e-3f) * hr__z - 1.6666654611e-1f;
@@ -96,8 +97,8 @@ HR__INLINE float hr__sin_quadrant(float hr__rest, uint32_t hr__quadrant) {
     return hr__bits_float(hr__float_bits(hr__value) ^ ((hr__quadrant & 2u) << 30));
 }
 
-/* Sine of x radians. 2 ulp for |x| <= 1e6; beyond, some number in [-1, 1]; NaN for
- * infinities. The sign of a zero is not kept. */
+/* Sine of x radians. 2 ulp for |x| <= 1e5, 4 ulp for 1e6; beyond, some number in [-1, 1]; NaN
+ * for infinities. The sign of a zero is not kept. */
 HR__INLINE float hr_sin(float hr__x) {
     hr__reduced hr__part = hr__reduce(hr__x);
     return hr__sin_quadrant(hr__part.rest, hr__part.quadrant);
@@ -109,7 +110,7 @@ HR__INLINE float hr_cos(float hr__x) {
     return hr__sin_quadrant(hr__part.rest, hr__part.quadrant + 1u);
 }
 
-/* Tangent of x radians. 4 ulp for |x| <= 1e6; NaN for infinities. */
+/* Tangent of x radians. 4 ulp for |x| <= 1e5; NaN for infinities. */
 HR__INLINE float hr_tan(float hr__x) {
     hr__reduced hr__part = hr__reduce(hr__x);
     return hr__sin_quadrant(hr__part.rest, hr__part.quadrant) /
@@ -135,12 +136,14 @@ HR__INLINE float hr_atan2(float hr__y, float hr__x) {
     return hr__y < 0.0f ? -hr__angle : hr__angle;
 }
 
-/* x + 2 pi k for the k that brings it into [-pi, pi]. Within 2 ulp of pi of the exact
- * value for |x| <= 1e6. */
+/* x + 2 pi k for the k that brings it into [-pi, pi]. Off by at most 2.4e-7
+ * (one ulp of pi) for |x| <= 1e6; within the interval for every finite x. */
 HR__INLINE float hr_wrap_angle(float hr__x) {
     double hr__turns = (double)((hr__x * 0.159154943091895336f + HR__ROUNDER) - HR__ROUNDER);
     double hr__rest = ((double)hr__x - hr__turns * 6.28318530693650245668e+00) -
                       hr__turns * 2.43084020260247689973e-10;
+    hr__rest -= hr__rest > 3.14159265358979323846 ? 6.28318530717958647693 : 0.0;
+    hr__rest += hr__rest < -3.14159265358979323846 ? 6.28318530717958647693 : 0.0;
     return hr_clamp((float)hr__rest, -HR_PI, HR_PI);
 }
 

@@ -1,0 +1,3 @@
+#include "../../../envs/cartpole.c"
+/* after HR_ENV */
+#include "driver.h"
