@@ -1,0 +1,128 @@
+"""Where the time of training goes, and what share of the machine's peak the learner reaches."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+from ..trainers.collector import FusedCollector
+from ..trainers.config import DEFAULT_NUM_ENVS, TrainConfig, configure
+from ..trainers.environments import environments
+from ..trainers.learner import NativeLearner
+from ..trainers.policy import PolicySpec
+from ..trainers.seeds import TRAINING
+from ..trainers.train import preset_of
+from .matmul import sgemm_peak
+from .results import Result
+from .timing import Spread
+
+ENV, HEADRACE = "cartpole", "headrace"
+# What the stages of the native profile count as; the rest is the remaining time of all threads:
+# recording, advantages, the optimiser, waiting, and Python.
+GROUPS = {
+    "environment": ("env",),
+    "forward": ("encode", "forward", "sample", "learn_forward"),
+    "loss and backward": ("loss", "backward"),
+}
+LEARNER = ("learn_forward", "loss", "backward")  # the stages that hold the learner's products
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One profiled training: seconds of each stage summed over threads, and the whole."""
+
+    stages: Mapping[str, float]
+    thread_seconds: float  # wall time x threads
+    rows: int  # rows that the learner went through, epochs counted
+    flops_per_row: int  # of the learner's matrix products
+
+    def shares(self) -> dict[str, float]:
+        """Share of the threads' time by group, adding up to 1."""
+        shares = {
+            group: sum(self.stages[stage] for stage in parts) / self.thread_seconds
+            for group, parts in GROUPS.items()
+        }
+        return {**shares, "rest": 1.0 - sum(shares.values())}
+
+    def learner_flops(self) -> float:
+        """FLOP/s of one thread while it is in the learner's stages."""
+        return self.rows * self.flops_per_row / sum(self.stages[stage] for stage in LEARNER)
+
+
+def results(widths: Sequence[int], steps: int, repeats: int, threads: int) -> list[Result]:
+    """Shares by width, the sgemm peak, and the learner's share of it."""
+    profiles: dict[int, list[Profile]] = {width: [] for width in widths}
+    peaks = []
+    for _ in range(repeats):
+        peaks.append(sgemm_peak(threads))
+        for width in widths:
+            profiles[width].append(profile(width, steps, threads))
+    found = []
+    for width in widths:
+        shares = [each.shares() for each in profiles[width]]
+        for group in shares[0]:
+            spread = Spread.of([share[group] for share in shares])
+            name = f"stage-{width}-{group.replace(' ', '-')}"
+            found.append(Result.measured(name, HEADRACE, ENV, threads, spread, "share"))
+    peak = Spread.of([value / 1e9 for value in peaks])
+    note = "float32 product of 1024×1024 matrices by NumPy's BLAS"
+    found.append(Result.measured("sgemm-peak", "NumPy", "", threads, peak, "GFLOP/s", note))
+    for width in widths:
+        rates = [threads * each.learner_flops() / (peak.median * 1e9) for each in profiles[width]]
+        found.append(
+            Result.measured(
+                f"learner-of-peak-{width}",
+                HEADRACE,
+                ENV,
+                threads,
+                Spread.of(rates),
+                "share",
+                "the learner's matrix products alone counted, over its forward, loss and backward",
+            )
+        )
+    return found
+
+
+def profile(width: int, steps: int, threads: int) -> Profile:
+    """Trains for `steps` with the clocks of the native stages on."""
+    config = configure(ENV, preset_of(ENV), {"hidden": (width,), "target": None})
+    rows = config.num_envs or DEFAULT_NUM_ENVS
+    with closing(environments(config, rows, threads, 1, TRAINING)) as vec:
+        policy = PolicySpec.from_env(vec.spec_, config.hidden, config.activation, config.separate)
+        collector = FusedCollector(vec, policy, profile=True, **_chosen(FusedCollector, config))
+        learner = NativeLearner(policy, vec.pool, profile=True, **_chosen(NativeLearner, config))
+        taken, started = 0, time.perf_counter()
+        while taken < steps:
+            rollout = collector.collect(learner.weights)
+            learner.learn(rollout, lr=config.lr, ent_coef=config.ent_coef)
+            taken += rollout.steps
+        seconds = time.perf_counter() - started
+        spent = {
+            stage: collector.profile()[stage] + learner.profile()[stage]
+            for stage in collector.profile()
+        }
+    return Profile(spent, seconds * threads, taken * config.epochs, flops(policy))
+
+
+def flops(policy: PolicySpec) -> int:
+    """Floating-point operations of one row's forward and backward matrix products.
+
+    A layer of n weights takes 2n forward, 2n for the gradient of its weights, and 2n for that of
+    its input, which the first layer does not need.
+    """
+    weights = first = 0
+    for name, _, shape in policy.tensors:
+        if name.endswith("weight"):
+            weights += shape[0] * shape[1]
+            first += shape[0] * shape[1] * (name.endswith(".0.weight") or not policy.hidden)
+    return 6 * weights - 2 * first
+
+
+def _chosen(owner: type, config: TrainConfig) -> dict[str, Any]:
+    """The settings of a run that `owner` takes as arguments."""
+    names = inspect.signature(owner).parameters
+    return {name: getattr(config, name) for name in names if hasattr(config, name)}

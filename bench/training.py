@@ -1,0 +1,125 @@
+"""`headrace bench train`: how fast CartPole is learnt at several widths, and where time goes."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from ..engine.cpus import available_cpus
+from ..trainers.train import TrainResult, train
+from . import stages
+from .batches import gymnasium_numpy, stepper, transitions_per_row
+from .check import check_cartpole
+from .results import Result
+from .timing import Case, Spread, iterations_for
+
+ENV = "cartpole"
+WIDTHS = (32, 64, 128)  # of the policy's one hidden layer
+YARDSTICK_ENVS = 1024
+YARDSTICK_SECONDS = 0.2  # of one repeat
+HEADRACE, YARDSTICK = "headrace", "Gymnasium CartPoleVectorEnv"
+Announce = Callable[[int, int], None]  # (measurements done, measurements in all)
+
+
+def run(*, rounds: int, steps: int, seeds: int, announce: Announce) -> list[Result]:
+    """Checks, then measures: throughput, time to solve, stages, the share of the peak.
+
+    rounds: repeats of everything that is a rate; steps: of one training whose rate is taken;
+    seeds: 1 .. seeds, each trained to the target.
+    """
+    threads = available_cpus()
+    total = rounds * (len(WIDTHS) + 1) + seeds * (len(WIDTHS) + 1)
+    done = 0
+
+    def tick() -> None:
+        nonlocal done
+        done += 1
+        announce(done, total)
+
+    found = _throughput(rounds, steps, threads, tick)
+    found.append(_time_to_solve("solve-preset", {}, seeds, threads, tick))
+    for width in WIDTHS:
+        found.append(_time_to_solve(f"solve-{width}", {"hidden": (width,)}, seeds, threads, tick))
+    return found + stages.results(WIDTHS, steps, rounds, threads)
+
+
+def _train(folder: Path, **settings: Any) -> TrainResult:
+    """One training in a run folder of its own."""
+    with tempfile.TemporaryDirectory(dir=folder) as run_dir:
+        return train(ENV, run_dir=str(Path(run_dir) / "run"), **settings)
+
+
+def _throughput(rounds: int, steps: int, threads: int, tick: Callable[[], None]) -> list[Result]:
+    """Training without a target at each width, and Gymnasium merely stepping, in turn."""
+    batch = gymnasium_numpy(YARDSTICK_ENVS)
+    rates: dict[int, list[float]] = {width: [] for width in WIDTHS}
+    stepping: list[float] = []
+    with closing(batch.make()) as env, tempfile.TemporaryDirectory() as folder:
+        check_cartpole(env, batch)
+        work = batch.num_envs * transitions_per_row(env, batch)
+        loop = stepper(env, batch)
+        count = iterations_for(Case("yardstick", loop), YARDSTICK_SECONDS)
+        _train(Path(folder), steps=1, target=None, seed=0)  # warm-up
+        for number in range(rounds):
+            for width in WIDTHS:
+                settings = {"hidden": (width,), "steps": steps, "target": None, "seed": number}
+                rates[width].append(_train(Path(folder), **settings).sps)
+                tick()
+            started = time.perf_counter()
+            loop(count)
+            stepping.append(count * work / (time.perf_counter() - started))
+            tick()
+    found = [
+        Result.measured(
+            f"train-{width}",
+            HEADRACE,
+            ENV,
+            threads,
+            Spread.of(rates[width]),
+            "steps/s",
+            f"a 1×{width} policy, {steps:,} steps, the preset otherwise",
+        )
+        for width in WIDTHS
+    ]
+    note = f"{YARDSTICK_ENVS} environments, merely stepping"
+    return [
+        *found,
+        Result.measured(batch.name, YARDSTICK, ENV, 1, Spread.of(stepping), "steps/s", note),
+    ]
+
+
+def _time_to_solve(
+    name: str, settings: dict[str, Any], seeds: int, threads: int, tick: Callable[[], None]
+) -> Result:
+    """Seconds of training until the preset's target is reached, over seeds 1 .. seeds."""
+    seconds = []
+    target: float | None = None
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(1, seeds + 1):
+            result = _train(Path(folder), seed=seed, **settings)
+            target = result.return_target
+            if result.solved_seconds is not None:
+                seconds.append(result.solved_seconds)
+            tick()
+    note = f"return {target:g}, {len(seconds)} of {seeds} seeds solved"
+    if not seconds:
+        return Result.missing(name, HEADRACE, ENV, "s", note)
+    return Result.measured(name, HEADRACE, ENV, threads, Spread.of(seconds), "s", note)
+
+
+def ratios(results: list[Result]) -> list[tuple[str, float]]:
+    """Training against Gymnasium's mere stepping, as (sentence, factor)."""
+    value = {each.name: each.value for each in results if each.value}
+    yardstick = value[f"vecenv-{YARDSTICK_ENVS}"]
+    return [
+        (
+            f"training a 1×{width} policy: the speed at which {YARDSTICK} merely steps "
+            f"{YARDSTICK_ENVS} environments",
+            value[f"train-{width}"] / yardstick,
+        )
+        for width in WIDTHS
+    ]
