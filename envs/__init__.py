@@ -15,7 +15,7 @@ class Shipped:
     name: str  # what make_vec and train call it
     path: Path  # its source
     gymnasium_id: str
-    max_steps: int  # its time limit, told to Gymnasium
+    max_steps: int | None  # its time limit, told to Gymnasium
 
 
 SHIPPED = tuple(
@@ -26,6 +26,7 @@ SHIPPED = tuple(
         ("mountain_car_continuous", "headrace/MountainCarContinuous-v0", 999),
         ("acrobot", "headrace/Acrobot-v1", 500),
         ("pendulum", "headrace/Pendulum-v1", 200),
+        ("squared", "headrace/Squared-v0", None),
     ]
 )
 
