@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..engine.errors import HeadraceError
 from ..engine.vector import VecEnv
 from .environments import environments, whole_worlds
 from .policy import Player, PolicySpec
-from .run import Run
+from .run import Run, RunError, Tensors
 from .seeds import EVALUATION, world_seeds
 from .settings import check, required, setting
 
@@ -90,6 +91,7 @@ def evaluate(run: str, **given: Any) -> EvalResult:
         policy = PolicySpec.from_env(
             vec.spec_, trained.hidden, trained.activation, trained.separate
         )
+        _check_fit(policy, tensors, folder.checkpoint_path(step))
         player = policy.load(tensors)
         returns, lengths = _play(vec, player, config)
     return EvalResult(
@@ -107,6 +109,21 @@ def evaluate(run: str, **given: Any) -> EvalResult:
         return_target=trained.target,
         seconds=time.perf_counter() - started,
     )
+
+
+def _check_fit(policy: PolicySpec, tensors: Tensors, checkpoint: Path) -> None:
+    """RunError unless the tensors are a policy of this shape."""
+    shapes: dict[str, tuple[int, ...]] = {name: shape for name, _, shape in policy.tensors}
+    if "obs.mean" in tensors or "obs.scale" in tensors:
+        shapes |= {"obs.mean": (policy.features,), "obs.scale": (policy.features,)}
+    for name, shape in shapes.items():
+        found = tensors[name] if name in tensors else None
+        if found is None or found.shape != shape or found.dtype != np.float32:
+            got = "missing" if found is None else f"{found.dtype} {list(found.shape)}"
+            raise RunError(
+                f"{checkpoint / 'policy.safetensors'} does not fit this run: tensor {name!r} is "
+                f"{got}, expected float32 {list(shape)}"
+            )
 
 
 def _play(vec: VecEnv, player: Player, config: EvalConfig) -> tuple[Returns, Returns]:

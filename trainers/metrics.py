@@ -68,7 +68,8 @@ class MetricsLog:
     def __init__(self, file: IO[str], seconds: float, steps: int) -> None:
         """Appends to `file`; `seconds` and `steps` are where the run stands."""
         self._file = file
-        self._seconds, self._steps = seconds, steps
+        self.steps = steps  # at the last line
+        self._seconds = seconds
         self._due = seconds + _gap(seconds)
         self._start_line()
 
@@ -97,7 +98,7 @@ class MetricsLog:
             "steps": steps,
             "version": version,
             "seconds": round(seconds, 6),
-            "sps": (steps - self._steps) / passed if passed > 0 else None,
+            "sps": (steps - self.steps) / passed if passed > 0 else None,
             "episode/return": episodes.return_mean,
             "episode/length": episodes.length_mean,
             "episode/count": episodes.count,
@@ -109,7 +110,7 @@ class MetricsLog:
             line["time/collect"] = self._collect / passed if passed > 0 else None
             line["time/learn"] = self._learn / passed if passed > 0 else None
         self._file.write(json.dumps(line, allow_nan=False) + "\n")
-        self._seconds, self._steps = seconds, steps
+        self._seconds, self.steps = seconds, steps
         self._due = seconds + _gap(seconds)
         self._start_line()
 

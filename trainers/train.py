@@ -23,7 +23,7 @@ from .interrupt import Interruption, TrainingInterrupted
 from .learner import NativeLearner
 from .metrics import MetricsLog
 from .policy import PolicySpec
-from .run import Run
+from .run import Run, RunError
 from .seeds import TRAINING
 from .settings import ConfigError, settings
 
@@ -146,7 +146,8 @@ class Session:
         ):
             log = MetricsLog(file, self.seconds, self.steps)
             self._loop(interruption, log, observer)
-            log.write(self.seconds, self.steps, self.learner.version, self.episodes)
+            if self.steps > log.steps:
+                log.write(self.seconds, self.steps, self.learner.version, self.episodes)
             checkpoint = self.save()
             if interruption.requested:
                 raise TrainingInterrupted(self.run.path, checkpoint)
@@ -205,13 +206,13 @@ class Session:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continues where `save` left off."""
         self.steps, self.seconds = state["steps"], state["seconds"]
+        self.vec.restore(Snapshot.from_bytes(state["environments"].tobytes()))
+        self.collector.load_state_dict(state["collector"])
+        self.learner.load_state_dict(state["learner"])
         self.episodes.load_state_dict(state["episodes"])
         if self.episodes.reached(self.config.target):
             self.solved_seconds = state["solved_seconds"]
             self.solved_steps = state["solved_steps"]
-        self.vec.restore(Snapshot.from_bytes(state["environments"].tobytes()))
-        self.collector.load_state_dict(state["collector"])
-        self.learner.load_state_dict(state["learner"])
 
     def _progress(self, sps: float) -> Progress:
         config = self.config
@@ -297,7 +298,11 @@ def _resumed(run: Run, env: str | Path | None, given: Mapping[str, Any]) -> Sess
     vec = _environments(config)
     try:
         session = Session(config, run, vec)
-        session.restore(state)
+        try:
+            session.restore(state)
+        except (KeyError, TypeError, ValueError) as error:
+            checkpoint = run.checkpoint_path(run.latest())
+            raise RunError(f"{checkpoint} does not fit its run or is damaged: {error}") from error
         run.write_config(config, build_table(session.vec, session.policy))
     except BaseException:
         vec.close()

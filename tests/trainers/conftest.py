@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 # Keep a point near 0 by pushing it left, not at all, or right. `poison` is a step of each
-# episode at which the named number becomes NaN, 0 for never.
+# episode at which the named number becomes NaN; -1 for never.
 POINT = r"""
 #include <headrace.h>
+
+#define POISON (HR_INFINITY - HR_INFINITY)
 
 typedef struct { float speed; float poison_obs; float poison_reward; } Params;
 typedef struct { float position; int32_t steps; } State;
@@ -27,18 +29,18 @@ static inline void point_step(const Params *p, State *s, const Action a[], hr_ou
     (void)rng;
     s->steps += 1;
     s->position += p->speed * (float)(a->push - 1);
-    out->reward = s->steps == (int32_t)p->poison_reward ? HR_NAN : 1.0f - hr_fabs(s->position);
+    out->reward = s->steps == (int32_t)p->poison_reward ? POISON : 1.0f - hr_fabs(s->position);
     out->terminated = hr_fabs(s->position) > 2.0f;
 }
 
 static inline void point_observe(const Params *p, const State *s, Obs o[]) {
-    o->position = s->steps == (int32_t)p->poison_obs ? HR_NAN : s->position;
+    o->position = s->steps == (int32_t)p->poison_obs ? POISON : s->position;
     o->unused = 0.0f;
 }
 
 HR_ENV(point, HR_OBS(HR_FIELD(Obs, position, -3.0f, 3.0f), HR_FIELD(Obs, unused, -1.0f, 1.0f)),
        HR_ACTION(HR_DISCRETE(Action, push, 3)),
-       HR_PARAMS(HR_PARAM(speed, 0.1f), HR_PARAM(poison_obs, 0.0f), HR_PARAM(poison_reward, 0.0f)),
+       HR_PARAMS(HR_PARAM(speed, 0.1f), HR_PARAM(poison_obs, -1.0f), HR_PARAM(poison_reward, -1.0f)),
        .max_steps = 50)
 """
 

@@ -109,15 +109,17 @@ def test_parameters_reach_the_environment(point):
         headrace.train(point, steps=20_000, params={"sped": 1})
 
 
-@pytest.mark.parametrize(("param", "words"), [("poison_obs", "observation"),
-                                              ("poison_reward", "reward")])  # fmt: skip
-def test_nan_from_the_environment_stops_the_run_and_says_where(point, param, words):
+@pytest.mark.parametrize(
+    ("param", "words", "step"),
+    [("poison_obs", "observation 'position'", 20), ("poison_reward", "the reward", 19)],
+)
+def test_nan_from_the_environment_stops_the_run_and_says_where(point, param, words, step):
     with pytest.raises(HeadraceError) as caught:
         headrace.train(point, steps=STEPS, params={param: 20}, horizon=8, run_dir="r")
     sentence = str(caught.value)
     assert words in sentence
     assert "nan" in sentence.lower()
-    assert "step 1" in sentence
+    assert sentence.endswith(f"row 0 is nan at step {step}")
     assert Run.open("r").checkpoints() == []
 
 
@@ -205,7 +207,7 @@ def test_unknown_setting_is_refused(name):
 
 
 def test_impossible_batch_is_refused_before_anything_is_made():
-    with pytest.raises(HeadraceError, match="num_envs"):
+    with pytest.raises(HeadraceError, match="fewer environments"):
         headrace.train("cartpole", num_envs=10**9)
     assert os.listdir(".") == []
 
@@ -221,8 +223,8 @@ def test_every_setting_is_taken():
     changed = {
         "seed": 7, "steps": 3000, "target": 1e9, "num_envs": 64, "threads": 1,
         "params": {"gravity": 5.0}, "hidden": (16, 8), "activation": "relu", "separate": True,
-        "horizon": 8, "minibatches": 2, "epochs": 3, "lr": 1e-4, "anneal_lr": False,
-        "gamma": 0.9, "gae_lambda": 0.8, "clip": 0.1, "vf_clip": 0.3, "vf_coef": 1.0,
+        "horizon": 8, "minibatches": 2, "epochs": 3, "lr": 0.03, "anneal_lr": False,
+        "gamma": 0.9, "gae_lambda": 0.8, "clip": 0.01, "vf_clip": 1e-4, "vf_coef": 1.0,
         "ent_coef": 0.1, "max_grad_norm": 1.0, "normalize_obs": False,
         "normalize_reward": False, "normalize_advantage": False, "checkpoint_seconds": 5.0,
         "keep_checkpoints": 1, "run_dir": "r",

@@ -72,16 +72,7 @@ def test_no_two_runs_or_streams_share_a_seed():
 
 
 def stats(value):
-    names = (
-        "policy_loss",
-        "value_loss",
-        "entropy",
-        "kl",
-        "clip_fraction",
-        "grad_norm",
-        "explained_variance",
-    )
-    return SimpleNamespace(**dict.fromkeys(names, value))
+    return LearnStats._make([value] * len(LearnStats._fields))
 
 
 def test_metrics_line_averages_updates_and_uses_documented_names():
