@@ -12,6 +12,8 @@ from typing import Any
 from ..engine.errors import HeadraceError
 from .timing import Spread
 
+WIDTH = 120  # columns that the table needs; a narrower terminal wraps its lines
+
 
 class ResultsError(HeadraceError, OSError):
     """Results that cannot be written."""
@@ -105,28 +107,31 @@ def print_report(
 ) -> None:
     """The machine, a table of results and the ratios between them, on stderr."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
-    console = Console(file=sys.stderr)
+    console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
+    console.width = max(console.width, WIDTH)
     console.print(
         f"{machine['cpu']}, {machine['cores']} usable cores, {machine['system']}, "
-        f"Python {machine['python']}, {machine['compiler'] or 'no C compiler'}",
-        highlight=False,
+        f"Python {machine['python']}, {machine['compiler'] or 'no C compiler'}"
     )
-    versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
-    console.print(f"{versions}\n$ {machine['command']}", highlight=False)
+    console.print(", ".join(f"{name} {number}" for name, number in machine["versions"].items()))
+    console.print(f"$ {machine['command']}")
     if machine["load"] is not None and machine["load"] > 0.5 * machine["cores"]:
         console.print(f"[yellow]load {machine['load']}: other work disturbs these figures[/]")
-    table = Table(title=title, title_justify="left")
-    for header in ("what", "whose", "threads"):
-        table.add_column(header)
-    for header in ("median", "min", "max"):
-        table.add_column(header, justify="right")
-    table.add_column("unit")
-    table.add_column("note", overflow="fold")
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for header in ("what", "whose", "threads", "median", "min", "max", "unit", ""):
+        right = header in ("threads", "median", "min", "max")
+        table.add_column(header, justify="right" if right else "left", no_wrap=True)
+    notes = list(dict.fromkeys(each.note for each in results if each.note))
     for each in results:
         figures = (shown(value, each.unit) for value in (each.median, each.min, each.max))
-        table.add_row(each.name, each.impl, str(each.threads or ""), *figures, each.unit, each.note)
+        mark = f"[{notes.index(each.note) + 1}]" if each.note else ""
+        threads = str(each.threads or "")
+        table.add_row(each.name, each.impl, threads, *figures, each.unit, escape(mark))
     console.print(table)
+    for number, note in enumerate(notes, 1):
+        console.print(escape(f"[{number}] {note}"))
     for sentence, ratio in ratios:
-        console.print(f"{ratio:8.2f} ×  {sentence}", highlight=False)
+        console.print(f"{ratio:8.2f} ×  {sentence}")

@@ -72,7 +72,7 @@ def results(widths: Sequence[int], steps: int, repeats: int, threads: int) -> li
     note = "float32 product of 1024×1024 matrices by NumPy's BLAS"
     found.append(Result.measured("sgemm-peak", "NumPy", "", threads, peak, "GFLOP/s", note))
     for width in widths:
-        rates = [threads * each.learner_flops() / (peak.median * 1e9) for each in profiles[width]]
+        rates = [threads * each.learner_flops() / (peak.max * 1e9) for each in profiles[width]]
         found.append(
             Result.measured(
                 f"learner-of-peak-{width}",
@@ -81,7 +81,7 @@ def results(widths: Sequence[int], steps: int, repeats: int, threads: int) -> li
                 threads,
                 Spread.of(rates),
                 "share",
-                "the learner's matrix products alone counted, over its forward, loss and backward",
+                "FLOPs of the matrix products alone, over the time of forward, loss and backward",
             )
         )
     return found
@@ -123,6 +123,10 @@ def flops(policy: PolicySpec) -> int:
 
 
 def _chosen(owner: type, config: TrainConfig) -> dict[str, Any]:
-    """The settings of a run that `owner` takes as arguments."""
-    names = inspect.signature(owner).parameters
+    """The settings of a run that `owner` takes as arguments by name."""
+    names = [
+        name
+        for name, parameter in inspect.signature(owner).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    ]
     return {name: getattr(config, name) for name in names if hasattr(config, name)}

@@ -131,7 +131,9 @@ def _plan_batch(plan: Plan, stack: ExitStack, make: Callable[[], Batch]) -> None
     try:
         batch = make()
     except NotInstalled as error:
-        plan.missing.append(Result.missing("vecenv", error.impl, ENV, STEPS, str(error)))
+        missing = Result.missing("vecenv", error.impl, ENV, STEPS, str(error))
+        if missing not in plan.missing:  # once for a peer of which several sizes are asked for
+            plan.missing.append(missing)
         return
     env = stack.enter_context(closing(batch.make()))
     try:
