@@ -28,7 +28,7 @@ class ActionReader:
         space = spec.single_action_space
         self._fields: dict[str, _Field] | None = None
         if isinstance(space, spaces.Dict):
-            offsets = {name: int(entry[1]) for name, entry in spec.action_dtype.fields.items()}
+            offsets = {field.name: field.offset for field in spec.action_fields}
             self._fields = {
                 name: _Field(f"actions[{name!r}]", part, slots, offsets[name])
                 for name, part in space.spaces.items()
@@ -53,13 +53,12 @@ class ActionReader:
         assert self._fields is not None
         if not isinstance(actions, Mapping):
             raise ArgumentTypeError(
-                f"actions is a {type(actions).__name__}; this environment's actions are a dict "
+                f"actions is a {type(actions).__name__}: this environment's actions are a dict "
                 f"with the keys {', '.join(map(repr, self._fields))}"
             )
         if set(actions) != set(self._fields):
             raise ArgumentError(
-                f"actions has the keys {sorted(map(str, actions))}; "
-                f"expected {sorted(self._fields)}"
+                f"actions has the keys {sorted(map(str, actions))}: expected {sorted(self._fields)}"
             )
         for name, field in self._fields.items():
             field.read(actions[name], rows, self._rows)
@@ -90,7 +89,7 @@ class _Field:
         index = tuple(int(i) for i in np.unravel_index(bad, array.shape))
         value = np.asarray(actions)[index]
         what = f"{self.name}[{', '.join(map(str, index))}]"
-        if rows is not None:
+        if rows is not None and rows[index[0]] != index[0]:
             what += f" (environment {rows[index[0]]})"
         if self.choices is None:
             raise ArgumentError(f"{what} is NaN: every action must be a number")

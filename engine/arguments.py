@@ -13,14 +13,16 @@ from .cpus import available_cpus
 from .errors import ArgumentError, ArgumentTypeError
 
 
-def parse_count(name: str, value: Any, least: int = 1) -> int:
-    """An integer of at least `least`."""
+def parse_count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
+    """An integer of at least `least` and at most `most`."""
     try:
         number = operator.index(value)
     except TypeError:
         raise ArgumentTypeError(f"{name} is {value!r}: expected an integer") from None
     if number < least:
         raise ArgumentError(f"{name} is {number}: it must be at least {least}")
+    if most is not None and number > most:
+        raise ArgumentError(f"{name} is {number}: at most {most}")
     return number
 
 
@@ -29,8 +31,8 @@ def parse_rows(name: str, value: Any, agents: int) -> int:
     rows = parse_count(name, value)
     if rows % agents:
         raise ArgumentError(
-            f"{name} is {rows}: it counts agents and must be a multiple of this environment's "
-            f"{agents}"
+            f"{name} is {rows}, but this environment has {agents} agents, each a row of the "
+            f"batch: give a multiple of {agents}"
         )
     return rows
 
@@ -53,10 +55,9 @@ def parse_threads(executor: str, value: Any) -> int:
                 f"threads is {value!r}: the serial executor has one; use executor='threads'"
             )
         return 1
-    threads = available_cpus() if value is None else parse_count("threads", value)
-    if threads > _core.MAX_THREADS:
-        raise ArgumentError(f"threads is {threads}: at most {_core.MAX_THREADS}")
-    return threads
+    if value is None:
+        return min(available_cpus(), _core.MAX_THREADS)
+    return parse_count("threads", value, most=_core.MAX_THREADS)
 
 
 def parse_mode(value: Any) -> AutoresetMode:

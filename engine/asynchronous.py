@@ -71,10 +71,9 @@ class Flight:
         self._handed = rows
         return done, rows
 
-    def drain(self) -> None:
+    def close(self) -> None:
         """Waits for all that is in flight and drops it."""
-        while self.in_flight:
-            self.recv(self.in_flight)
+        self._stepper.close()
 
     def _parse_ids(self, env_ids: Any) -> np.ndarray:
         rows = np.asarray(env_ids)

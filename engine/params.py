@@ -80,7 +80,7 @@ class Parameters:
         return {name: self._values[name] for name, p in self._params.items() if p.is_array}
 
     def dump(self) -> np.ndarray:
-        """Scalars of all worlds, float64 [scalars, worlds], and a digest of each array, as bytes."""
+        """Scalars of all worlds and a digest of each array, uint8: what `load` takes."""
         parts = []
         for name, param in self._params.items():
             array = self._values[name]

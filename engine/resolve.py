@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import _core, compile
+from . import _core
+from .compile import build, prebuilt
 from .errors import ArgumentError, ArgumentTypeError
 from .registration import registered
 from .spec import EnvSpec
@@ -39,10 +40,10 @@ def resolve(
     """
     defines = dict(defines or {})
     name, source, shipped = _locate(env)
-    path = compile.prebuilt(name) if shipped and not defines and not checked else None
+    path = prebuilt(name) if shipped and not defines and not checked else None
     if path is None:
-        path = compile.build(source, defines=defines, checked=checked)
-    library = _core.Library(str(path))
+        path = build(source, defines=defines, checked=checked)
+    library = _core.Library(str(path), source)
     return Resolved(library, EnvSpec.from_library(library), source)
 
 

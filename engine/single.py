@@ -56,13 +56,18 @@ class SingleEnv(gymnasium.Env):
         info = self._info(infos)
         return self._first(obs), float(rewards[0]), bool(terminated[0]), bool(truncated[0]), info
 
-    def render(self) -> np.ndarray:  # type: ignore[override]
+    def render(self) -> np.ndarray:
         """An RGB frame, uint8 [height, width, 3]; needs render_mode="rgb_array"."""
         return self._vec.render()[0]
 
     def close(self) -> None:
         """Frees the world; may be called more than once."""
         self._vec.close()
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Parameters by name."""
+        return self._vec.params
 
     @property
     def state(self) -> np.ndarray:
@@ -80,8 +85,8 @@ class SingleEnv(gymnasium.Env):
 
     @staticmethod
     def _first(obs: Any) -> Any:
-        # obs is this call's own (copy=True); a scalar observation becomes a NumPy scalar
-        return map_arrays(lambda array: array[0], obs)
+        # obs is this call's own (copy=True); a discrete observation is an int, as in Gymnasium
+        return map_arrays(lambda array: array[0] if array.ndim > 1 else int(array[0]), obs)
 
     @staticmethod
     def _info(infos: dict[str, Any]) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class Snapshot:
             header = json.loads(arrays.pop(_HEADER).tobytes())
             form = header.pop("format")
         except (OSError, ValueError, KeyError, AttributeError, EOFError, zipfile.BadZipFile):
-            raise ArgumentError("data holds no snapshot: pass what Snapshot.to_bytes gave") from None
+            raise ArgumentError("data holds no snapshot: pass what to_bytes() gave") from None
         if form != _FORMAT:
             raise ArgumentError(
                 f"data holds a snapshot of format {form}: this version reads format {_FORMAT}"

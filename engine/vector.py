@@ -38,6 +38,7 @@ from .seeds import entropy_seeds, parse_seeds
 from .snapshot import Snapshot, check_match
 from .spec import EnvSpec
 
+MAX_STEPS = 2**31 - 1  # of an episode
 FRAME_SIZE = (400, 600)  # height and width of what `render` returns, pixels
 
 # Phases of a VecEnv; small integers, since `step` compares one on every call.
@@ -95,7 +96,7 @@ class VecEnv(VectorEnv):
         self.autoreset_mode = parse_mode(autoreset_mode)
         self.render_mode = parse_render_mode(render_mode, spec.name, spec.has_draw)
         limit = spec.max_steps if max_steps is None else max_steps
-        self.max_steps = parse_count("max_steps", limit, 0)
+        self.max_steps = parse_count("max_steps", limit, 0, MAX_STEPS)
         self.copy = bool(copy)
         self.metadata = {
             "render_modes": ["rgb_array"] if spec.has_draw else [],
@@ -176,9 +177,10 @@ class VecEnv(VectorEnv):
         chosen = parse_options(options, self.worlds, self.agents)
         never = ~(self._started | chosen)
         if never.any():
+            row = int(never.argmax()) * self.agents
             raise CallOrderError(
-                f"options['reset_mask'] leaves out environment {int(never.argmax()) * self.agents}, "
-                "which was never reset: reset all of them first"
+                f"options['reset_mask'] leaves out environment {row}, which was never reset: "
+                "reset all of them first"
             )
         if seed is None and not self._started.any():
             seed = self._seed
@@ -191,7 +193,7 @@ class VecEnv(VectorEnv):
         return self._begin()
 
     def _reset_worlds(self, chosen: np.ndarray, seeds: np.ndarray, given: np.ndarray) -> None:
-        """Resets the worlds `chosen`, those of `given` and those without a stream with a new one."""
+        """Resets the worlds `chosen`; those of `given`, or without a stream, start a new one."""
         fresh = chosen & ~(self._started | given)
         if fresh.any():
             seeds[fresh] = entropy_seeds(int(fresh.sum()))
@@ -243,7 +245,7 @@ class VecEnv(VectorEnv):
             rewards = rewards.astype(np.float64)
         return obs, rewards, terminated, truncated, infos
 
-    def render(self) -> tuple[np.ndarray, ...]:  # type: ignore[override]
+    def render(self) -> tuple[np.ndarray, ...]:
         """One RGB frame per world, uint8 [height, width, 3]; needs render_mode="rgb_array"."""
         if self._phase != _READY:
             self._refuse("render")
@@ -260,10 +262,10 @@ class VecEnv(VectorEnv):
         self.core.draw(world, frame)
         return frame
 
-    def close_extras(self, **kwargs: Any) -> None:
+    def close_extras(self, **kwargs: Any) -> None:  # noqa: ARG002 (as Gymnasium calls it)
         """Waits for what is in flight and ends the threads; called once by `close`."""
         self._phase = _CLOSED
-        self._flight.drain()
+        self._flight.close()
         if self.pool is not None:
             self.pool.close()
 

@@ -10,6 +10,7 @@ import pytest
 from batches import MODES, SLIDE, SLOPE, WALK, assert_same, sync_vec
 from gymnasium import spaces
 from gymnasium.wrappers import vector as wrappers
+
 from headrace import make_vec
 
 HALF = spaces.Box(-1.0, 1.0, (4,), np.float32)
@@ -64,8 +65,9 @@ def test_wrappers_of_continuous_actions(name: str) -> None:
             else wrappers.RescaleAction(env, np.float32(-2.0), np.float32(2.0))
         )
 
-    ours, theirs = wrap(make_vec(SLIDE, 3, slope=SLOPE, final_obs="object")), wrap(
-        sync_vec(SLIDE, 3, "NextStep", slope=SLOPE)
+    ours, theirs = (
+        wrap(make_vec(SLIDE, 3, slope=SLOPE, final_obs="object")),
+        wrap(sync_vec(SLIDE, 3, "NextStep", slope=SLOPE)),
     )
     assert_same(ours.reset(seed=2)[0], theirs.reset(seed=2)[0])
     rng = np.random.default_rng(0)
@@ -141,6 +143,7 @@ def test_dict_info_to_list() -> None:
 
 def test_numpy_to_torch() -> None:
     torch = pytest.importorskip("torch")
+    pytest.importorskip("array_api_compat")
     vec = wrappers.NumpyToTorch(make_vec("cartpole", 3))
     obs, _ = vec.reset(seed=0)
     assert isinstance(obs, torch.Tensor)
