@@ -35,6 +35,7 @@ class Batch:
     make: Callable[[], Any]
     next_step: bool = True  # a finished row is reset by the next step, which is then no step
     ours: bool = False
+    seedable: bool = True  # whether reset takes a seed
     action_dtype: Any = np.int64
     note: str = ""
 
@@ -98,7 +99,15 @@ def envpool(num_envs: int, threads: int) -> Batch:
             "CartPole-v1", env_type="gymnasium", num_envs=num_envs, num_threads=threads
         )
 
-    return Batch(f"vecenv-{num_envs}", "EnvPool", num_envs, threads, make, action_dtype=np.int32)
+    return Batch(
+        f"vecenv-{num_envs}",
+        "EnvPool",
+        num_envs,
+        threads,
+        make,
+        seedable=False,
+        action_dtype=np.int32,
+    )
 
 
 def pufferlib(num_envs: int) -> Batch:

@@ -26,7 +26,8 @@ def check_cartpole(env: Any, batch: Batch, steps: int = 40) -> None:
     """
     oracle = CartPoleVectorEnv(num_envs=batch.num_envs)
     oracle.reset(seed=0)
-    before: Array = np.array(env.reset(seed=3)[0], np.float64).reshape(batch.num_envs, 4)
+    start = env.reset(seed=3) if batch.seedable else env.reset()
+    before: Array = np.array(start[0], np.float64).reshape(batch.num_envs, 4)
     actions = batch.actions()
     ended: Array = np.zeros(batch.num_envs, bool)
     for step in range(steps):
