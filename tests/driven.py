@@ -58,6 +58,10 @@ class Driven:
         self.terminated = np.full(rows, 77, np.uint8)
         self.truncated = np.full(rows, 77, np.uint8)
         self.obs = np.full((rows, self.about["obs_size"]), 0xCD, np.uint8)
+        self.bind()
+
+    def bind(self) -> None:
+        """Makes these the arrays of the calls that follow: instances may share a library."""
         stride = self.params.strides[0] if self.params.ndim == 2 else 0
         self.lib.drive_arrays(
             address(self.params),
@@ -67,15 +71,18 @@ class Driven:
         )
 
     def call(self, kernel: str, lo: int = 0, hi: int | None = None) -> None:
+        self.bind()
         hi = self.worlds if hi is None else hi
         getattr(self.lib, f"drive_{kernel}")(ctypes.c_int64(lo), ctypes.c_int64(hi))
 
     def reset(self, lo: int = 0, hi: int | None = None, which: np.ndarray | None = None) -> None:
+        self.bind()
         hi = self.worlds if hi is None else hi
         flags = None if which is None else address(which)
         self.lib.drive_reset(ctypes.c_int64(lo), ctypes.c_int64(hi), flags)
 
     def flags(self, kernel: str, width: int) -> np.ndarray:
+        self.bind()
         out = np.full((self.worlds * self.about["agents"], width), 77, np.uint8)
         getattr(self.lib, f"drive_{kernel}")(
             ctypes.c_int64(0), ctypes.c_int64(self.worlds), address(out)
