@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# The engine's C code under the sanitizers; about half a minute. Needs a C compiler ($CC or cc)
+# that has them. Exits with 1 at the first report.
+#
+#   address, undefined   vec.c, pool.c, stepper.c over each environment in envs/ and over the
+#                        tests' own (one agent and several, agents that leave, large states)
+#   thread               the pool alone, and the same steps on threads
+#   undefined            the pool across forks
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+compiler=${CC:-cc}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1
+
+core=(engine/core/vec.c engine/core/pool.c engine/core/stepper.c)
+flags=(-std=c11 -g -O1 -fno-omit-frame-pointer -fopenmp-simd -pthread -Iengine/include -Iengine/core)
+address=(-fsanitize=address,undefined -fno-sanitize-recover=undefined)
+thread=(-fsanitize=thread)
+
+# TSan's shadow memory does not fit every kernel's address layout unless that is fixed.
+fixed=()
+if setarch "$(uname -m)" -R true 2>/dev/null; then fixed=(setarch "$(uname -m)" -R); fi
+
+# drive KIND NAME FLAGS...: builds and runs drive.c with these flags, the environment included.
+drive() {
+    local name=$1
+    shift
+    $compiler "${flags[@]}" "$@" tests/sanitizers/drive.c "${core[@]}" -o "$scratch/$name" -lm
+    "${fixed[@]}" "$scratch/$name"
+}
+
+jobs=()
+for env in envs/*.c; do
+    drive "$(basename "$env" .c)" "${address[@]}" "$env" &
+    jobs+=($!)
+done
+drift=tests/engine/core/drift.c
+drive drift "${address[@]}" $drift
+drive drift-leaving "${address[@]}" -DAGENTS=3 -DLEAVING=1 $drift
+drive drift-large "${address[@]}" -DAGENTS=2 -DBULK=200 $drift
+drive drift-single "${address[@]}" -DLEAVING=1 -DBULK=100 $drift
+for job in "${jobs[@]}"; do wait "$job"; done
+
+drive drift-threads "${thread[@]}" -DAGENTS=2 $drift
+for futex in "" -DHR_NO_FUTEX; do
+    $compiler "${flags[@]}" "${thread[@]}" $futex tests/sanitizers/pool.c engine/core/pool.c -o "$scratch/pool"
+    "${fixed[@]}" "$scratch/pool"
+    # After a fork the allocators of TSan and ASan may be locked for good: UBSan alone
+    $compiler "${flags[@]}" -fsanitize=undefined -fno-sanitize-recover $futex tests/sanitizers/pool.c engine/core/pool.c -o "$scratch/pool-fork"
+    timeout 60 "$scratch/pool-fork" fork
+done
