@@ -27,6 +27,7 @@ SHIPPED = tuple(
         ("acrobot", "headrace/Acrobot-v1", 500),
         ("pendulum", "headrace/Pendulum-v1", 200),
         ("squared", "headrace/Squared-v0", None),
+        ("pong", "headrace/Pong-v0", 5000),
     ]
 )
 
