@@ -214,17 +214,22 @@ STAGES = (
 FAULTS = ("", "observation", "reward", "loss", "gradient")
 
 
+cdef void *data(array) noexcept:
+    return cnp.PyArray_DATA(<cnp.ndarray>array)
+
+
 def aligned(shape, dtype):
     """A zeroed array on a 64-byte boundary, with room for the last vector."""
     dtype = np.dtype(dtype)
-    size = int(np.prod(shape)) * dtype.itemsize
+    cdef int64_t size = dtype.itemsize, part
+    for part in shape if isinstance(shape, tuple) else (shape,):
+        size *= part
     block = np.zeros(size + 128, np.uint8)
-    start = -block.ctypes.data % 64
-    return block[start : start + size].view(dtype).reshape(shape)
-
-
-cdef void *data(array) noexcept:
-    return cnp.PyArray_DATA(<cnp.ndarray>array)
+    cdef int64_t start = -<int64_t>data(block) % 64
+    if start < 0:
+        start += 64
+    flat = block[start : start + size].view(dtype)
+    return flat.reshape(shape) if isinstance(shape, tuple) else flat
 
 
 def _checked(array, dtype, size, name):
@@ -402,8 +407,9 @@ cdef class Weights:
     def __init__(self, params, obs_mean, obs_scale, reward_mean=0.0, reward_scale=1.0, version=0):
         self.params, self.obs_mean, self.obs_scale = params, obs_mean, obs_scale
         for array in (params, obs_mean, obs_scale):
-            _checked(array, np.float32, array.size, "weights")
-            array.flags.writeable = False
+            if array.dtype != np.float32 or not cnp.PyArray_ISCARRAY_RO(array):
+                raise ValueError("weights must be C-contiguous float32 arrays")
+            array.setflags(write=False)
         self.reward_mean, self.reward_scale, self.version = reward_mean, reward_scale, version
         self.weights.params = <const float *>data(params)
         self.weights.obs_mean = <const float *>data(obs_mean)

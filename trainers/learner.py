@@ -103,15 +103,16 @@ class NativeLearner:
         fault, numbers = self._native.learn(rollout, lr, ent_coef)
         if fault is not None:
             raise self._error(*fault)
+        self.version += 1
         if rollout.obs_sums is not None or rollout.reward_sums is not None:
             self.observe(rollout)
-        self.version += 1
-        self.weights = self._publish()
+        else:
+            self.weights = self._publish()
         return LearnStats._make(numbers)
 
     def observe(self, rollout: Rollout) -> None:
         """Takes in the rollout's statistics of observations and rewards. `learn` does; by itself
-        it serves to settle the normalisation before the first update."""
+        it serves to settle the normalisation before the first update; `weights` follow."""
         if rollout.obs_sums is not None:
             sums = rollout.obs_sums.sum(0)
             self._obs.merge(rollout.steps, sums[0], sums[1], self.weights.obs_mean)
@@ -120,11 +121,7 @@ class NativeLearner:
             mean = np.float32(self.weights.reward_mean)
             self._returns.merge(count, np.array([total]), np.array([square]), mean)
         self._measure()
-
-    def publish(self) -> Weights:
-        """The current parameters and statistics as weights of the same version."""
         self.weights = self._publish()
-        return self.weights
 
     def _measure(self) -> None:
         """The scales of the next weights."""
@@ -141,7 +138,7 @@ class NativeLearner:
         return Weights(params, *self._scales, version=self.version)
 
     def _error(
-        self, kind: str, minibatch: int, index: int, feature: int, value: float
+        self, kind: str, minibatch: int, index: int, _feature: int, value: float
     ) -> NonFiniteError:
         update = self.version
         if kind == "loss":

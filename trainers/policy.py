@@ -198,8 +198,11 @@ class PolicySpec:
             name: weights.params[offset : offset + math.prod(shape)].reshape(shape).copy()
             for name, offset, shape in self.tensors
         }
-        if not (np.all(weights.obs_mean == 0) and np.all(weights.obs_scale == 1)):
-            named["obs.mean"], named["obs.scale"] = weights.obs_mean.copy(), weights.obs_scale.copy()
+        if self._normalizes(weights):
+            named["obs.mean"], named["obs.scale"] = (
+                weights.obs_mean.copy(),
+                weights.obs_scale.copy(),
+            )
         return named
 
     def from_tensors(self, tensors: Mapping[str, NDArray[np.float32]]) -> Weights:

@@ -196,25 +196,11 @@ static hr_fault record(const call *run, scratch *s, int block, int64_t row, int 
     const hr_vec *vec = c->vec;
     hr_rollout *ro = run->rollout;
     float *reward = ro->reward + tile * HR_TILE, *done = ro->done + tile * HR_TILE;
-    float *bootstrap = ro->bootstrap + tile * HR_TILE;
-    const float *valid = ro->valid + tile * HR_TILE;
-    const float *from = vec->batch.rewards + row;
-    const uint8_t *terminated = vec->batch.terminated + row, *truncated = vec->batch.truncated + row;
-    float bad = 0.0f;
-    int ends = 0, count = 0;
-    for (int r = 0; r < rows; r++) {
-        const int live = valid[r] > 0.0f, over = live & (terminated[r] | truncated[r]);
-        reward[r] = live ? from[r] : 0.0f;
-        done[r] = (float)over;
-        bootstrap[r] = 0.0f;
-        bad += reward[r] - reward[r];
-        ends += over;
-        count += live;
-    }
-    for (int r = rows; r < HR_TILE; r++)
-        reward[r] = done[r] = bootstrap[r] = 0.0f;
-    ro->tile_rows[tile] = count;
-    if (bad != 0.0f)
+    int ends;
+    memset(ro->bootstrap + tile * HR_TILE, 0, sizeof(float) * HR_TILE);
+    if (!c->kernels->record(rows, vec->batch.rewards + row, vec->batch.terminated + row,
+                            vec->batch.truncated + row, ro->valid + tile * HR_TILE, reward, done,
+                            &ends))
         return find_bad(HR_FAULT_REWARD, reward, 1, step, row);
     if (c->reward_clip > 0.0f)
         normalize_rewards(run, row, rows, tile, ro->reward_sums + (int64_t)block * 3);
@@ -227,14 +213,22 @@ static int rows_in(const hr_collector *c, int64_t row)
     return left > HR_TILE ? HR_TILE : left > 0 ? (int)left : 0;
 }
 
-/* Which lanes of a tile are transitions of the step to come. */
-static void mark_valid(const hr_vec *vec, int64_t row, int rows, float *valid)
+/* Which lanes of a tile are transitions of the step to come; returns how many. */
+static int mark_valid(const hr_vec *vec, int64_t row, int rows, float *valid)
 {
-    for (int r = 0; r < HR_TILE; r++)
-        valid[r] = r < rows ? 1.0f : 0.0f;
-    if (vec->env->present)
-        for (int r = 0; r < rows; r++)
-            valid[r] = vec->present[row + r] ? 1.0f : 0.0f;
+    const uint8_t *present = vec->env->present ? vec->present + row : NULL;
+    int count = 0;
+    if (rows == HR_TILE && !present) {
+        for (int r = 0; r < HR_TILE; r++)
+            valid[r] = 1.0f;
+        return HR_TILE;
+    }
+    for (int r = 0; r < HR_TILE; r++) {
+        const int live = r < rows && (!present || present[r]);
+        valid[r] = (float)live;
+        count += live;
+    }
+    return count;
 }
 
 /* Encode, forward and sample one tile; its actions go to the batch. */
@@ -250,7 +244,7 @@ static hr_fault act(const call *run, scratch *s, int block, int64_t row, int row
     uint8_t *mask = ro->mask ? ro->mask + tile * net->mask_size * HR_TILE : NULL;
     double *sums = ro->obs_sums ? ro->obs_sums + (int64_t)block * 2 * net->features : NULL;
     double mark = hr_start(seconds);
-    mark_valid(vec, row, rows, ro->valid + tile * HR_TILE);
+    ro->tile_rows[tile] = mark_valid(vec, row, rows, ro->valid + tile * HR_TILE);
     hr_fault fault = encode(run, row, rows, step, ro->valid + tile * HR_TILE, sums, x);
     if (fault.kind)
         return fault;

@@ -19,6 +19,8 @@
                             double *);                                                            \
     void hr_normalize_##level(int, const float *, const float *, float, float *);                 \
     int hr_finite_##level(const float *, int64_t);                                                \
+    int hr_record_##level(int, const float *, const uint8_t *, const uint8_t *, const float *,    \
+                          float *, float *, int *);                                               \
     void hr_gae_##level(int, int, const float *, const float *, const float *, const float *,     \
                         const float *, const float *, const hr_gae_options *, float *, float *,   \
                         hr_moments *);                                                            \
@@ -36,6 +38,7 @@
         hr_observe_##level,                                                                       \
         hr_normalize_##level,                                                                     \
         hr_finite_##level,                                                                        \
+        hr_record_##level,                                                                        \
         hr_gae_##level,                                                                           \
         hr_square_##level,                                                                        \
         hr_adam_##level,                                                                          \

@@ -92,6 +92,12 @@ typedef struct hr_kernels {
     void (*normalize)(int features, const float *mean, const float *scale, float clip, float *x);
     /* 1 when all n floats are finite; n a multiple of 64. */
     int (*finite)(const float *x, int64_t n);
+    /* reward[64] and done[64] (1 where a valid row terminated or was truncated) after a step, from
+     * the batch's arrays of `rows` rows; both 0 where valid[64] is 0. *ends counts done rows.
+     * Returns 1 when all rewards are finite. */
+    int (*record)(int rows, const float *rewards, const uint8_t *terminated,
+                  const uint8_t *truncated, const float *valid, float *reward, float *done,
+                  int *ends);
     /* Generalised advantage estimation over [steps][rows] arrays, rows a multiple of 64.
      * Where done != 0 the next value is `bootstrap`, else that of the row's next valid step
      * (last[rows] after the last one). Rows with valid == 0 get 0 and are stepped over. */

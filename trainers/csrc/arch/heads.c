@@ -1,4 +1,7 @@
-/* Action heads over tiles of 64 rows: sampling, log-probabilities, the PPO loss and its gradient. */
+/* Action heads over tiles of 64 rows: sampling, log-probabilities, the PPO loss and its gradient.
+ *
+ * Every step is a loop over the lane groups of the whole tile, with its results in small arrays:
+ * the groups do not depend on each other, so that their latencies overlap. */
 #include "../kernels.h"
 #include "simd.h"
 
@@ -6,186 +9,247 @@
 #define TINY 1e-30f
 #define GAUSSIAN_DRAWS 0x8000u /* Gaussian words are drawn apart from categorical ones */
 
-INLINE vi allowed(const uint8_t *mask, int column, int lane)
+#define EACH_GROUP _Pragma("GCC unroll 4") for (int r = 0; r < HR_TILE; r += LANES)
+
+/* One number per row. */
+typedef struct column {
+    float at[HR_TILE] __attribute__((aligned(64)));
+} column;
+
+INLINE vi allowed(const uint8_t *mask, int r)
 {
-    vb bytes = *(const vb *)(mask + column * HR_TILE + lane);
+    vb bytes = *(const vb *)(mask + r);
     return __builtin_convertvector(bytes, vi) != 0;
 }
 
-/* Softmax of n logits [n][64] at one lane group: e[j][64] = exp(logit - max) (0 where masked).
- * Returns the sum of e; *most is the largest allowed logit. */
-INLINE vf softmax(int n, const float *logits, const uint8_t *mask, int column, int lane, float *e,
-                  vf *most)
+/* e[j] = exp(logit[j] - most) for the n logits of a head, 0 where masked; their sum, and the
+ * largest allowed logit. mask: the head's columns, or NULL. */
+INLINE void softmax(int n, const float *logits, const uint8_t *mask, float *e, column *most,
+                    column *sum)
 {
-    vf top = splat(-3.0e38f), sum = splat(TINY);
-    for (int j = 0; j < n; j++) {
-        vf l = load(logits + j * HR_TILE + lane);
-        top = mask ? pick(allowed(mask, column + j, lane), vmax(top, l), top) : vmax(top, l);
+    EACH_GROUP {
+        vf top = splat(-3.0e38f);
+        for (int j = 0; j < n; j++) {
+            vf l = load(logits + j * HR_TILE + r);
+            top = mask ? pick(allowed(mask + j * HR_TILE, r), vmax(top, l), top) : vmax(top, l);
+        }
+        store(most->at + r, top);
+        store(sum->at + r, splat(TINY));
     }
-    for (int j = 0; j < n; j++) {
-        vf p = vexp(load(logits + j * HR_TILE + lane) - top);
-        if (mask)
-            p = pick(allowed(mask, column + j, lane), p, splat(0.0f));
-        store(e + j * HR_TILE + lane, p);
-        sum += p;
-    }
-    *most = top;
-    return sum;
+    for (int j = 0; j < n; j++)
+        EACH_GROUP {
+            vf p = vexp(load(logits + j * HR_TILE + r) - load(most->at + r));
+            if (mask)
+                p = pick(allowed(mask + j * HR_TILE, r), p, splat(0.0f));
+            store(e + j * HR_TILE + r, p);
+            store(sum->at + r, load(sum->at + r) + p);
+        }
 }
 
-/* The random words of one lane group for one pair of draws. */
-INLINE void words(const hr_draw *draw, int lane, uint32_t pair, vu *w0, vu *w1)
+/* ---- sampling ---------------------------------------------------------------------------- */
+
+/* Two random words for each row. */
+static void draw_words(const hr_draw *draw, uint32_t pair, uint32_t *w0, uint32_t *w1)
 {
+    const vu key0 = splat_u((uint32_t)draw->key), key1 = splat_u((uint32_t)(draw->key >> 32));
     vu row;
     for (int k = 0; k < LANES; k++)
-        row[k] = draw->row + (uint32_t)(lane + k);
-    *w0 = splat_u((uint32_t)draw->step);
-    *w1 = splat_u((uint32_t)(draw->step >> 32) << 16 | pair);
-    vthreefry(splat_u((uint32_t)draw->key), splat_u((uint32_t)(draw->key >> 32)) ^ row, w0, w1);
+        row[k] = draw->row + (uint32_t)k;
+    EACH_GROUP {
+        vu a = splat_u((uint32_t)draw->step);
+        vu b = splat_u((uint32_t)(draw->step >> 32) << 16 | pair);
+        vthreefry(key0, key1 ^ (row + (uint32_t)r), &a, &b);
+        *(vu *)(w0 + r) = a;
+        *(vu *)(w1 + r) = b;
+    }
 }
 
 /* Uniform in [0, 1): a multiple of 2^-24. */
-INLINE vf unit(vu w)
+INLINE vf unit(const uint32_t *w)
 {
-    return __builtin_convertvector((vi)(w >> 8), vf) * 5.9604644775390625e-8f;
+    return __builtin_convertvector((vi)(*(const vu *)w >> 8), vf) * 5.9604644775390625e-8f;
 }
 
-INLINE vf normal(vu w0, vu w1, int odd)
+/* The last j whose e is not 0 and below which lies at most u * sum: never a masked one. */
+static void inverse_cdf(int n, const float *e, const uint32_t *w, const column *sum,
+                        int32_t *choice)
 {
-    vf sine, cosine;
-    vf radius = vsqrt(-2.0f * vlog(unit(w0) + 5.9604644775390625e-8f));
-    vsincos_turn(unit(w1), &sine, &cosine);
-    return radius * (odd ? sine : cosine);
-}
-
-/* The last j whose e is not 0 and below which lies at most the threshold. */
-INLINE vi inverse_cdf(int n, const float *e, int lane, vf threshold)
-{
-    vf below = splat(0.0f);
-    vi choice = splat_i(0);
-    for (int j = 0; j < n; j++) {
-        vf p = load(e + j * HR_TILE + lane);
-        choice = pick_i((threshold >= below) & (p > 0.0f), splat_i(j), choice);
-        below += p;
+    EACH_GROUP {
+        vf below = splat(0.0f), threshold = unit(w + r) * load(sum->at + r);
+        vi chosen = splat_i(0);
+        for (int j = 0; j < n; j++) {
+            vf p = load(e + j * HR_TILE + r);
+            chosen = pick_i((threshold >= below) & (p > 0.0f), splat_i(j), chosen);
+            below += p;
+        }
+        *(vi *)(choice + r) = chosen;
     }
-    return choice;
 }
 
-INLINE vi most_likely(int n, const float *e, int lane)
+static void most_likely(int n, const float *e, int32_t *choice)
 {
-    vf best = splat(0.0f);
-    vi choice = splat_i(0);
-    for (int j = 0; j < n; j++) {
-        vf p = load(e + j * HR_TILE + lane);
-        choice = pick_i(p > best, splat_i(j), choice);
-        best = vmax(best, p);
+    EACH_GROUP {
+        vf best = splat(0.0f);
+        vi chosen = splat_i(0);
+        for (int j = 0; j < n; j++) {
+            vf p = load(e + j * HR_TILE + r);
+            chosen = pick_i(p > best, splat_i(j), chosen);
+            best = vmax(best, p);
+        }
+        *(vi *)(choice + r) = chosen;
     }
-    return choice;
 }
 
-INLINE vf sample_choice(const hr_head *head, const float *out, const uint8_t *mask,
-                        const hr_draw *draw, int lane, int32_t *action, float *e)
+static void sample_choice(const hr_head *head, const float *out, const uint8_t *mask,
+                          const hr_draw *draw, int32_t *action, float *logp, float *e)
 {
-    vf most;
-    vf sum = softmax(head->size, out, mask, head->mask, lane, e, &most);
-    vi choice;
+    uint32_t w[2][HR_TILE] __attribute__((aligned(64)));
+    column most, sum;
+    softmax(head->size, out, mask, e, &most, &sum);
     if (draw->greedy) {
-        choice = most_likely(head->size, e, lane);
+        most_likely(head->size, e, action);
     } else {
-        vu w0, w1;
-        words(draw, lane, (uint32_t)head->draw >> 1, &w0, &w1);
-        choice = inverse_cdf(head->size, e, lane, unit(head->draw & 1 ? w1 : w0) * sum);
+        draw_words(draw, (uint32_t)head->draw >> 1, w[0], w[1]);
+        inverse_cdf(head->size, e, w[head->draw & 1], &sum, action);
     }
-    *(vi *)(action + lane) = choice;
-    vf chosen = splat(0.0f);
-    for (int j = 0; j < head->size; j++)
-        chosen = pick(choice == j, load(out + j * HR_TILE + lane), chosen);
-    return chosen - most - vlog(sum);
+    EACH_GROUP {
+        vi choice = *(const vi *)(action + r);
+        vf chosen = splat(0.0f);
+        for (int j = 0; j < head->size; j++)
+            chosen = pick(choice == j, load(out + j * HR_TILE + r), chosen);
+        vf own = chosen - load(most.at + r) - vlog(load(sum.at + r));
+        store(logp + r, load(logp + r) + own);
+    }
 }
 
-INLINE vf sample_number(const hr_head *head, float log_std, const float *out,
-                        const hr_draw *draw, int lane, int32_t *action)
+static void sample_number(const hr_head *head, float log_std, const float *out,
+                          const hr_draw *draw, int32_t *action, float *logp)
 {
-    vf mean = load(out + lane), deviation = vexp(splat(log_std)), noise = splat(0.0f);
-    if (!draw->greedy) {
-        vu w0, w1;
-        words(draw, lane, GAUSSIAN_DRAWS + ((uint32_t)head->draw >> 1), &w0, &w1);
-        noise = normal(w0, w1, head->draw & 1);
+    uint32_t w[2][HR_TILE] __attribute__((aligned(64)));
+    const vf deviation = vexp(splat(log_std));
+    draw_words(draw, GAUSSIAN_DRAWS + ((uint32_t)head->draw >> 1), w[0], w[1]);
+    EACH_GROUP {
+        vf noise = splat(0.0f);
+        if (!draw->greedy) { /* Box and Muller: the pair's first number, or its second */
+            vf sine, cosine;
+            vf radius = vsqrt(-2.0f * vlog(unit(w[0] + r) + 5.9604644775390625e-8f));
+            vsincos_turn(unit(w[1] + r), &sine, &cosine);
+            noise = radius * (head->draw & 1 ? sine : cosine);
+        }
+        store((float *)action + r, load(out + r) + deviation * noise);
+        store(logp + r, load(logp + r) - 0.5f * noise * noise - (log_std + HALF_LOG_2PI));
     }
-    store((float *)action + lane, mean + deviation * noise);
-    return -0.5f * noise * noise - (log_std + HALF_LOG_2PI);
 }
 
 void HR_SYM(hr_sample)(const hr_net *net, const float *params, const float *out,
                        const uint8_t *mask, const hr_draw *draw, int32_t *actions, float *logp,
                        float *scratch)
 {
-    for (int lane = 0; lane < HR_TILE; lane += LANES) {
-        vf total = splat(0.0f);
-        for (int k = 0; k < net->heads; k++) {
-            const hr_head *head = &net->head[k];
-            const float *o = out + head->output * HR_TILE;
-            int32_t *a = actions + k * HR_TILE;
-            if (head->kind == HR_CATEGORICAL)
-                total += sample_choice(head, o, head->mask >= 0 ? mask : NULL, draw, lane, a,
-                                       scratch);
-            else
-                total += sample_number(head, params[head->log_std], o, draw, lane, a);
+    EACH_GROUP store(logp + r, splat(0.0f));
+    for (int k = 0; k < net->heads; k++) {
+        const hr_head *head = &net->head[k];
+        const float *y = out + head->output * HR_TILE;
+        const uint8_t *own = mask && head->mask >= 0 ? mask + head->mask * HR_TILE : NULL;
+        int32_t *action = actions + k * HR_TILE;
+        if (head->kind == HR_CATEGORICAL)
+            sample_choice(head, y, own, draw, action, logp, scratch);
+        else
+            sample_number(head, params[head->log_std], y, draw, action, logp);
+    }
+}
+
+/* ---- the loss ---------------------------------------------------------------------------- */
+
+/* Sums over the heads, and what follows from them, for the rows of one tile. */
+typedef struct joint {
+    column logp, entropy;
+    column by_logp; /* derivative of the loss */
+    column scale;   /* of a row's loss: 0 where it is not valid */
+} joint;
+
+/* What the second pass over a categorical head needs of the first. */
+typedef struct own {
+    column shift; /* logit - shift is the log-probability */
+    column entropy;
+} own;
+
+/* First pass: probabilities into p[size][64]; adds to the joint log-probability and entropy. */
+static void choice_forward(const hr_head *head, const float *out, const uint8_t *mask,
+                           const int32_t *action, float *p, own *head_own, joint *all)
+{
+    column most, sum;
+    softmax(head->size, out, mask, p, &most, &sum);
+    EACH_GROUP {
+        vf s = load(sum.at + r), scale = 1.0f / s, shift = load(most.at + r) + vlog(s);
+        vf entropy = splat(0.0f), chosen = splat(0.0f);
+        vi a = *(const vi *)(action + r);
+        for (int j = 0; j < head->size; j++) {
+            vf l = load(out + j * HR_TILE + r) - shift, q = load(p + j * HR_TILE + r) * scale;
+            store(p + j * HR_TILE + r, q);
+            entropy -= pick(q > 0.0f, q * l, splat(0.0f)); /* a masked l may be large */
+            chosen = pick(a == j, l, chosen);
         }
-        store(logp + lane, total);
+        store(head_own->shift.at + r, shift);
+        store(head_own->entropy.at + r, entropy);
+        store(all->logp.at + r, load(all->logp.at + r) + chosen);
+        store(all->entropy.at + r, load(all->entropy.at + r) + entropy);
     }
 }
 
-/* What the second pass over a categorical head needs of the first, for one lane group. */
-typedef struct choice_sums {
-    vf shift;   /* logit - shift is the log-probability */
-    vf entropy;
-} choice_sums;
-
-/* First pass over a categorical head: probabilities into p[n][64]; adds to logp and entropy. */
-INLINE void choice_forward(const hr_head *head, const float *out, const uint8_t *mask,
-                           const int32_t *action, int lane, float *p, choice_sums *own, vf *logp,
-                           vf *entropy)
+/* Second pass: p[size][64] becomes the gradient by the logits. */
+static void choice_backward(const hr_head *head, const float *out, const int32_t *action,
+                            float entropy_coef, const own *head_own, const joint *all, float *p)
 {
-    vf most;
-    vf sum = softmax(head->size, out, mask, head->mask, lane, p, &most);
-    vf scale = 1.0f / sum, shift = most + vlog(sum), h = splat(0.0f), chosen = splat(0.0f);
-    vi a = *(const vi *)(action + lane);
-    for (int j = 0; j < head->size; j++) {
-        vf l = load(out + j * HR_TILE + lane) - shift, q = load(p + j * HR_TILE + lane) * scale;
-        store(p + j * HR_TILE + lane, q);
-        h -= pick(q > 0.0f, q * l, splat(0.0f));
-        chosen = pick(a == j, l, chosen);
+    EACH_GROUP {
+        vi a = *(const vi *)(action + r);
+        vf by_logp = load(all->by_logp.at + r), shift = load(head_own->shift.at + r);
+        vf entropy = load(head_own->entropy.at + r);
+        vf coef = load(all->scale.at + r) * entropy_coef;
+        for (int j = 0; j < head->size; j++) {
+            vf q = load(p + j * HR_TILE + r), l = load(out + j * HR_TILE + r) - shift;
+            vf by_entropy = pick(q > 0.0f, coef * q * (l + entropy), splat(0.0f));
+            vf d = by_entropy - by_logp * q;
+            store(p + j * HR_TILE + r, pick(a == j, d + by_logp, d));
+        }
     }
-    *own = (choice_sums){shift, h};
-    *logp += chosen;
-    *entropy += h;
 }
 
-/* Second pass: p[n][64] becomes the gradient by the logits. */
-INLINE void choice_backward(const hr_head *head, const float *out, const int32_t *action, int lane,
-                            vf by_logp, vf entropy_coef, const choice_sums *own, float *p)
+static void number_forward(float log_std, const float *mean, const float *action, joint *all)
 {
-    vi a = *(const vi *)(action + lane);
-    for (int j = 0; j < head->size; j++) {
-        vf q = load(p + j * HR_TILE + lane);
-        vf l = load(out + j * HR_TILE + lane) - own->shift;
-        vf hit = pick(a == j, splat(1.0f), splat(0.0f));
-        vf by_entropy = pick(q > 0.0f, entropy_coef * q * (l + own->entropy), splat(0.0f));
-        vf d = by_logp * (hit - q) + by_entropy;
-        store(p + j * HR_TILE + lane, d);
+    const vf inverse = vexp(splat(-log_std));
+    EACH_GROUP {
+        vf z = (load(action + r) - load(mean + r)) * inverse;
+        store(all->logp.at + r, load(all->logp.at + r) - 0.5f * z * z - (log_std + HALF_LOG_2PI));
+        store(all->entropy.at + r, load(all->entropy.at + r) + (log_std + HALF_LOG_2PI + 0.5f));
     }
 }
 
-/* The clipped surrogate: loss of each row; *by_logp its derivative by the log-probability. */
+/* Writes the gradient by the mean; returns that by the log standard deviation. */
+static float number_backward(float log_std, const float *mean, const float *action,
+                             float entropy_coef, const joint *all, float *d)
+{
+    const vf inverse = vexp(splat(-log_std)), zero = splat(0.0f);
+    vf by_log_std = zero;
+    EACH_GROUP {
+        vf z = (load(action + r) - load(mean + r)) * inverse, by_logp = load(all->by_logp.at + r);
+        vf scale = load(all->scale.at + r);
+        vi valid = scale > 0.0f;
+        store(d + r, pick(valid, by_logp * z * inverse, zero));
+        by_log_std += pick(valid, by_logp * (z * z - 1.0f) - scale * entropy_coef, zero);
+    }
+    return vsum(by_log_std);
+}
+
+/* The clipped surrogate: a row's loss, and its derivative by the log-probability. */
 INLINE vf surrogate(const hr_loss_options *o, vf ratio, vf advantage, vf *by_logp)
 {
     vf bounded = vmax(splat(1.0f - o->clip), vmin(splat(1.0f + o->clip), ratio));
     vf plain = ratio * advantage, cut = bounded * advantage;
     *by_logp = pick(plain <= cut, -plain, splat(0.0f));
-    return pick(plain <= cut, -plain, -cut);
+    return pick(plain > cut, -cut, -plain);
 }
 
+/* Half the squared error of the value, the worse of plain and clipped, and its derivative. */
 INLINE vf value_loss(const hr_loss_options *o, vf value, vf old, vf ret, vf *by_value)
 {
     vf error = value - ret;
@@ -200,72 +264,68 @@ INLINE vf value_loss(const hr_loss_options *o, vf value, vf old, vf ret, vf *by_
     return 0.5f * pick(cut, other * other, error * error);
 }
 
-/* Gradient of a Gaussian head by its mean; *by_log_std likewise for each row. */
-INLINE vf number_backward(vf mean, float log_std, vf action, vf by_logp, vf *by_log_std)
+/* From the joint log-probability and entropy to the loss, its sums and its derivatives. */
+static void row_losses(const hr_loss_options *o, const hr_loss_rows *rows, const float *value,
+                       joint *all, float *dvalue, double *sums)
 {
-    vf inverse = vexp(splat(-log_std)), z = (action - mean) * inverse;
-    *by_log_std = by_logp * (z * z - 1.0f);
-    return by_logp * z * inverse;
+    const vf zero = splat(0.0f);
+    vf total[HR_SUMS];
+    for (int k = 0; k < HR_SUMS; k++)
+        total[k] = zero;
+    EACH_GROUP {
+        vi valid = load(rows->valid + r) > 0.0f;
+        vf scale = pick(valid, splat(o->scale), zero);
+        vf log_ratio = pick(valid, load(all->logp.at + r) - load(rows->logp + r), zero);
+        vf ratio = vexp(log_ratio), by_logp, by_value;
+        vf advantage = (load(rows->advantage + r) - o->advantage_mean) * o->advantage_scale;
+        vf policy = surrogate(o, ratio, advantage, &by_logp);
+        vf error = value_loss(o, load(value + r), load(rows->value + r), load(rows->ret + r),
+                              &by_value);
+        store(all->scale.at + r, scale);
+        store(all->by_logp.at + r, pick(valid, by_logp * o->scale, zero));
+        store(dvalue + r, pick(valid, by_value * (o->value_coef * o->scale), zero));
+        vi clipped = (ratio > 1.0f + o->clip) | (ratio < 1.0f - o->clip);
+        total[HR_SUM_POLICY] += pick(valid, policy, zero);
+        total[HR_SUM_VALUE] += pick(valid, error, zero);
+        total[HR_SUM_ENTROPY] += pick(valid, load(all->entropy.at + r), zero);
+        total[HR_SUM_KL] += (ratio - 1.0f) - log_ratio;
+        total[HR_SUM_CLIPPED] += pick(clipped, splat(1.0f), zero);
+    }
+    for (int k = 0; k < HR_SUMS; k++)
+        sums[k] += (double)vsum(total[k]);
 }
 
 void HR_SYM(hr_loss)(const hr_net *net, const float *params, const hr_loss_options *o,
                      const hr_loss_rows *rows, const float *out, float *dout, float *grad,
                      double *sums)
 {
-    const int value_at = (net->outputs - 1) * HR_TILE;
-    choice_sums own[net->heads];
-    vf total[HR_SUMS];
-    for (int k = 0; k < HR_SUMS; k++)
-        total[k] = splat(0.0f);
-    for (int lane = 0; lane < HR_TILE; lane += LANES) {
-        vf logp = splat(0.0f), entropy = splat(0.0f);
-        for (int k = 0; k < net->heads; k++) {
-            const hr_head *head = &net->head[k];
-            const float *y = out + head->output * HR_TILE;
-            const int32_t *a = rows->actions + k * HR_TILE;
-            if (head->kind == HR_CATEGORICAL) {
-                choice_forward(head, y, head->mask >= 0 ? rows->mask : NULL, a, lane,
-                               dout + head->output * HR_TILE, &own[k], &logp, &entropy);
-            } else {
-                float log_std = params[head->log_std];
-                vf z = (load((const float *)a + lane) - load(y + lane)) * vexp(splat(-log_std));
-                logp += -0.5f * z * z - (log_std + HALF_LOG_2PI);
-                entropy += log_std + (HALF_LOG_2PI + 0.5f);
-            }
-        }
-        vi valid = load(rows->valid + lane) > 0.0f;
-        vf zero = splat(0.0f), scale = pick(valid, splat(o->scale), zero);
-        vf log_ratio = pick(valid, logp - load(rows->logp + lane), zero), ratio = vexp(log_ratio);
-        vf advantage = (load(rows->advantage + lane) - o->advantage_mean) * o->advantage_scale;
-        vf by_logp, by_value;
-        vf policy = surrogate(o, ratio, advantage, &by_logp);
-        vf value = value_loss(o, load(out + value_at + lane), load(rows->value + lane),
-                              load(rows->ret + lane), &by_value);
-        by_logp = pick(valid, by_logp * o->scale, zero);
-        store(dout + value_at + lane,
-              pick(valid, by_value * (o->value_coef * o->scale), zero));
-        for (int k = 0; k < net->heads; k++) {
-            const hr_head *head = &net->head[k];
-            const int32_t *a = rows->actions + k * HR_TILE;
-            float *d = dout + head->output * HR_TILE;
-            if (head->kind == HR_CATEGORICAL) {
-                choice_backward(head, out + head->output * HR_TILE, a, lane, by_logp,
-                                scale * o->entropy_coef, &own[k], d);
-            } else {
-                vf by_std;
-                vf y = load(out + head->output * HR_TILE + lane);
-                store(d + lane, number_backward(y, params[head->log_std],
-                                                load((const float *)a + lane), by_logp, &by_std));
-                grad[head->log_std] += vsum(pick(valid, by_std, zero) - scale * o->entropy_coef);
-            }
-        }
-        vi clipped = (ratio > 1.0f + o->clip) | (ratio < 1.0f - o->clip);
-        total[HR_SUM_POLICY] += pick(valid, policy, zero);
-        total[HR_SUM_VALUE] += pick(valid, value, zero);
-        total[HR_SUM_ENTROPY] += pick(valid, entropy, zero);
-        total[HR_SUM_KL] += (ratio - 1.0f) - log_ratio;
-        total[HR_SUM_CLIPPED] += pick(clipped, splat(1.0f), zero);
+    own head_own[net->heads];
+    joint all;
+    EACH_GROUP {
+        store(all.logp.at + r, splat(0.0f));
+        store(all.entropy.at + r, splat(0.0f));
     }
-    for (int k = 0; k < HR_SUMS; k++)
-        sums[k] += (double)vsum(total[k]);
+    for (int k = 0; k < net->heads; k++) {
+        const hr_head *head = &net->head[k];
+        const float *y = out + head->output * HR_TILE;
+        const uint8_t *mask = head->mask >= 0 && rows->mask ? rows->mask + head->mask * HR_TILE : NULL;
+        const int32_t *a = rows->actions + k * HR_TILE;
+        if (head->kind == HR_CATEGORICAL)
+            choice_forward(head, y, mask, a, dout + head->output * HR_TILE, &head_own[k], &all);
+        else
+            number_forward(params[head->log_std], y, (const float *)a, &all);
+    }
+    const int value_at = (net->outputs - 1) * HR_TILE;
+    row_losses(o, rows, out + value_at, &all, dout + value_at, sums);
+    for (int k = 0; k < net->heads; k++) {
+        const hr_head *head = &net->head[k];
+        const float *y = out + head->output * HR_TILE;
+        const int32_t *a = rows->actions + k * HR_TILE;
+        float *d = dout + head->output * HR_TILE;
+        if (head->kind == HR_CATEGORICAL)
+            choice_backward(head, y, a, o->entropy_coef, &head_own[k], &all, d);
+        else
+            grad[head->log_std] += number_backward(params[head->log_std], y, (const float *)a,
+                                                   o->entropy_coef, &all, d);
+    }
 }

@@ -23,74 +23,109 @@ INLINE void activate(int activation, int n, float *y)
             store(y + k, vmax(splat(0.0f), load(y + k)));
 }
 
-/* y[u] = b[u] + sum_i w[u*row + i*column] x[i] for u < units. */
-INLINE void product(const int units, int in, int row, int column, const float *w, const float *b,
-                    const float *x, float *y)
+/* acc[u] += sum_i w[u*row + i*column] x[i] for u < units, rows [0, GROUP) of x. */
+INLINE void product(const int units, int in, int row, int column, const float *w, const float *x,
+                    vf acc[UNITS][VECS])
 {
-    for (int group = 0; group < HR_TILE; group += GROUP) {
-        vf sum[UNITS][VECS];
+    for (int i = 0; i < in; i++) {
+        vf in_rows[VECS];
 #pragma GCC unroll 4
-        for (int u = 0; u < units; u++)
+        for (int v = 0; v < VECS; v++)
+            in_rows[v] = load(x + i * HR_TILE + v * LANES);
+#pragma GCC unroll 4
+        for (int u = 0; u < units; u++) {
+            vf weight = splat(w[u * row + i * column]);
 #pragma GCC unroll 4
             for (int v = 0; v < VECS; v++)
-                sum[u][v] = splat(b ? b[u] : 0.0f);
-        for (int i = 0; i < in; i++) {
-            vf in_rows[VECS];
-#pragma GCC unroll 4
-            for (int v = 0; v < VECS; v++)
-                in_rows[v] = load(x + i * HR_TILE + group + v * LANES);
-#pragma GCC unroll 4
-            for (int u = 0; u < units; u++) {
-                vf weight = splat(w[u * row + i * column]);
-#pragma GCC unroll 4
-                for (int v = 0; v < VECS; v++)
-                    sum[u][v] += weight * in_rows[v];
-            }
+                acc[u][v] += weight * in_rows[v];
         }
-#pragma GCC unroll 4
-        for (int u = 0; u < units; u++)
-#pragma GCC unroll 4
-            for (int v = 0; v < VECS; v++)
-                store(y + u * HR_TILE + group + v * LANES, sum[u][v]);
     }
 }
 
-INLINE void product_switch(int units, int in, int row, int column, const float *w,
-                           const float *b, const float *x, float *y)
+INLINE void forward_block(const int units, int in, const float *w, const float *b, const float *x,
+                          float *y)
 {
-    switch (units) {
-    case 1: product(1, in, row, column, w, b, x, y); break;
-    case 2: product(2, in, row, column, w, b, x, y); break;
-    case 3: product(3, in, row, column, w, b, x, y); break;
-    default: product(4, in, row, column, w, b, x, y); break;
+    for (int group = 0; group < HR_TILE; group += GROUP) {
+        vf acc[UNITS][VECS];
+#pragma GCC unroll 4
+        for (int u = 0; u < units; u++)
+#pragma GCC unroll 4
+            for (int v = 0; v < VECS; v++)
+                acc[u][v] = splat(b[u]);
+        product(units, in, in, 1, w, x + group, acc);
+#pragma GCC unroll 4
+        for (int u = 0; u < units; u++)
+#pragma GCC unroll 4
+            for (int v = 0; v < VECS; v++)
+                store(y + u * HR_TILE + group + v * LANES, acc[u][v]);
     }
 }
 
 void HR_SYM(hr_layer)(int out, int in, int activation, const float *w, const float *b,
                       const float *x, float *y)
 {
-    for (int o = 0; o < out; o += UNITS) {
-        int units = out - o < UNITS ? out - o : UNITS;
-        product_switch(units, in, in, 1, w + (int64_t)o * in, b + o, x, y + o * HR_TILE);
-        activate(activation, units * HR_TILE, y + o * HR_TILE);
+    for (int o = 0; o < out; o += UNITS, w += UNITS * in, b += UNITS, y += UNITS * HR_TILE) {
+        const int units = out - o < UNITS ? out - o : UNITS;
+        switch (units) {
+        case 1: forward_block(1, in, w, b, x, y); break;
+        case 2: forward_block(2, in, w, b, x, y); break;
+        case 3: forward_block(3, in, w, b, x, y); break;
+        default: forward_block(4, in, w, b, x, y); break;
+        }
+        activate(activation, units * HR_TILE, y);
     }
+}
+
+/* The derivative of the activation, from what it gave. */
+INLINE vf slope(int activation, vf h)
+{
+    if (activation == HR_TANH)
+        return 1.0f - h * h;
+    if (activation == HR_RELU)
+        return pick(h > 0.0f, splat(1.0f), splat(0.0f));
+    return splat(1.0f);
+}
+
+INLINE void back_block(const int units, int out, int ld, int activation, const float *w,
+                       const float *dy, const float *h, float *dx)
+{
+    for (int group = 0; group < HR_TILE; group += GROUP) {
+        vf acc[UNITS][VECS];
+#pragma GCC unroll 4
+        for (int u = 0; u < units; u++)
+#pragma GCC unroll 4
+            for (int v = 0; v < VECS; v++)
+                acc[u][v] = splat(0.0f);
+        product(units, out, 1, ld, w, dy + group, acc);
+#pragma GCC unroll 4
+        for (int u = 0; u < units; u++)
+#pragma GCC unroll 4
+            for (int v = 0; v < VECS; v++) {
+                const int at = u * HR_TILE + group + v * LANES;
+                store(dx + at, acc[u][v] * slope(activation, load(h + at)));
+            }
+    }
+}
+
+INLINE void back_layer(const int activation, int out, int in, int ld, const float *w,
+                       const float *dy, const float *h, float *dx)
+{
+    for (int i = 0; i < in; i += UNITS, w += UNITS, h += UNITS * HR_TILE, dx += UNITS * HR_TILE)
+        switch (in - i < UNITS ? in - i : UNITS) {
+        case 1: back_block(1, out, ld, activation, w, dy, h, dx); break;
+        case 2: back_block(2, out, ld, activation, w, dy, h, dx); break;
+        case 3: back_block(3, out, ld, activation, w, dy, h, dx); break;
+        default: back_block(4, out, ld, activation, w, dy, h, dx); break;
+        }
 }
 
 void HR_SYM(hr_layer_back)(int out, int in, int ld, int activation, const float *w,
                            const float *dy, const float *h, float *dx)
 {
-    for (int i = 0; i < in; i += UNITS) {
-        int units = in - i < UNITS ? in - i : UNITS;
-        float *d = dx + i * HR_TILE;
-        const float *y = h + i * HR_TILE;
-        product_switch(units, out, 1, ld, w + i, NULL, dy, d);
-        if (activation == HR_TANH)
-            for (int k = 0; k < units * HR_TILE; k += LANES)
-                store(d + k, load(d + k) * (1.0f - load(y + k) * load(y + k)));
-        else if (activation == HR_RELU)
-            for (int k = 0; k < units * HR_TILE; k += LANES)
-                store(d + k, pick(load(y + k) > 0.0f, load(d + k), splat(0.0f)));
-    }
+    if (activation == HR_TANH)
+        back_layer(HR_TANH, out, in, ld, w, dy, h, dx);
+    else
+        back_layer(HR_RELU, out, in, ld, w, dy, h, dx);
 }
 
 /* [a0+a1, a2+a3, .., b0+b1, ..]: LANES vectors end as one vector of their sums. */

@@ -71,15 +71,23 @@ INLINE vf vsqrt(vf a)
 }
 #endif
 
-/* Sum of all lanes, in one fixed order. */
+/* Sum of all lanes, in one fixed order: neighbours first. */
 INLINE float vsum(vf x)
 {
-    float lane[LANES];
-    memcpy(lane, &x, sizeof lane);
-    for (int half = LANES / 2; half > 0; half /= 2)
-        for (int k = 0; k < half; k++)
-            lane[k] += lane[k + half];
-    return lane[0];
+#if LANES == 16
+    x += __builtin_shufflevector(x, x, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+    x += __builtin_shufflevector(x, x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+    x += __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
+    x += __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+#elif LANES == 8
+    x += __builtin_shufflevector(x, x, 1, 0, 3, 2, 5, 4, 7, 6);
+    x += __builtin_shufflevector(x, x, 2, 3, 0, 1, 6, 7, 4, 5);
+    x += __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3);
+#else
+    x += __builtin_shufflevector(x, x, 1, 0, 3, 2);
+    x += __builtin_shufflevector(x, x, 2, 3, 0, 1);
+#endif
+    return x[0];
 }
 
 /* x P(x^2) / Q(x^2): minimax on [-7.9, 7.9], beyond which tanh is 1 to float32. */

@@ -205,3 +205,32 @@ void HR_SYM(hr_adam)(int64_t n, const float *grad, const hr_adam_options *option
         memcpy(v + whole, &b, bytes);
     }
 }
+
+int HR_SYM(hr_record)(int rows, const float *rewards, const uint8_t *terminated,
+                      const uint8_t *truncated, const float *valid, float *reward, float *done,
+                      int *ends)
+{
+    const vf zero = splat(0.0f), one = splat(1.0f);
+    float raw[HR_TILE] __attribute__((aligned(64))) = {0};
+    uint8_t over[HR_TILE] = {0};
+    if (rows == HR_TILE) {
+        for (int r = 0; r < HR_TILE; r++)
+            over[r] = terminated[r] | truncated[r];
+    } else {
+        for (int r = 0; r < rows; r++)
+            over[r] = terminated[r] | truncated[r];
+        memcpy(raw, rewards, sizeof(float) * (size_t)rows);
+        rewards = raw;
+    }
+    vf count = zero;
+    for (int r = 0; r < HR_TILE; r += LANES) {
+        vi live = load(valid + r) > 0.0f;
+        vi end = live & (__builtin_convertvector(*(const vb *)(over + r), vi) != 0);
+        vf gone = pick(end, one, zero);
+        store(done + r, gone);
+        store(reward + r, pick(live, load_any(rewards + r), zero));
+        count += gone;
+    }
+    *ends = (int)vsum(count);
+    return HR_SYM(hr_finite)(reward, HR_TILE);
+}
