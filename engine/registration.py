@@ -57,7 +57,10 @@ def register(
         raise ArgumentError(f"path {str(path)!r} of environment {name!r} is not a file")
     _registry[name] = Registration(name, source.resolve(), shipped, gymnasium_id)
     if gymnasium_id is not None:
-        _register_with_gymnasium(gymnasium_id, name, max_episode_steps)
+        # by its file, since a worker process of Gymnasium knows shipped names only
+        _register_with_gymnasium(
+            gymnasium_id, name if shipped else str(source.resolve()), max_episode_steps
+        )
 
 
 def registered() -> dict[str, Registration]:
@@ -65,7 +68,7 @@ def registered() -> dict[str, Registration]:
     return dict(_registry)
 
 
-def _register_with_gymnasium(gymnasium_id: str, name: str, limit: int | None) -> None:
+def _register_with_gymnasium(gymnasium_id: str, env: str, limit: int | None) -> None:
     # Gymnasium applies the time limit itself (TimeLimit around a single environment,
     # max_episode_steps to a vector one), so the engine's own is off: max_steps=0.
     gymnasium.registry.pop(gymnasium_id, None)
@@ -74,5 +77,5 @@ def _register_with_gymnasium(gymnasium_id: str, name: str, limit: int | None) ->
         entry_point="headrace.engine.single:SingleEnv",
         vector_entry_point="headrace.engine.make:make_gymnasium_vec",
         max_episode_steps=limit,
-        kwargs={"env": name, "max_steps": 0},
+        kwargs={"env": env, "max_steps": 0},
     )

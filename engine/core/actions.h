@@ -12,13 +12,11 @@
 #include <stdint.h>
 
 /* Discrete members from int64: allowed are 0 .. choices[m]-1. Slots are int32. */
-int64_t hr_take_int64(const int64_t *values, int64_t rows, int32_t members,
-                      const int32_t *choices, void *slots, int64_t stride,
-                      const int64_t *targets);
+int64_t hr_take_int64(const int64_t *values, int64_t rows, int32_t members, const int32_t *choices,
+                      void *slots, int64_t stride, const int64_t *targets);
 /* The same from int32. */
-int64_t hr_take_int32(const int32_t *values, int64_t rows, int32_t members,
-                      const int32_t *choices, void *slots, int64_t stride,
-                      const int64_t *targets);
+int64_t hr_take_int32(const int32_t *values, int64_t rows, int32_t members, const int32_t *choices,
+                      void *slots, int64_t stride, const int64_t *targets);
 /* Continuous members: everything but NaN is allowed. Slots are float32. */
 int64_t hr_take_float32(const float *values, int64_t rows, int32_t members, void *slots,
                         int64_t stride, const int64_t *targets);

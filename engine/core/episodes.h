@@ -6,7 +6,7 @@
 
 /* Layout of `totals`: HR_EPISODE_TOTALS doubles, then one sum per metric. */
 typedef enum hr_episode_total {
-    HR_EPISODES,        /* rows whose episode ended */
+    HR_EPISODES, /* rows whose episode ended */
     HR_RETURN_SUM,
     HR_LENGTH_SUM,      /* steps */
     HR_RETURN_MIN,      /* +infinity before the first episode */

@@ -41,5 +41,5 @@ static inline void kart_observe(const Params *p, const State *s, Obs o[]) {
 }
 
 HR_ENV(kart, HR_OBS(HR_FIELD(Obs, image, 0, 255)),
-       HR_ACTION(HR_DISCRETE(Action, gear, 4), HR_FIELD(Action, throttle, 0.0f, 1.0f)),
-       HR_PARAMS(), .max_steps = 50)
+       HR_ACTION(HR_DISCRETE(Action, gear, 4), HR_FIELD(Action, throttle, 0.0f, 1.0f)), HR_PARAMS(),
+       .max_steps = 50)

@@ -70,5 +70,5 @@ static inline void walk_metrics(const Params *p, const State *s, struct Metrics 
 
 HR_ENV(walk, HR_OBS(HR_FIELD(Obs, energy, 0.0f, 100.0f), HR_DISCRETE(Obs, place, LENGTH)),
        HR_ACTION(HR_DISCRETE(Action, move, 3), HR_DISCRETE(Action, jump, 2)),
-       HR_PARAMS(HR_PARAM(slip, 0.1f)), .max_steps = 20, .mask = walk_mask,
-       .metrics = walk_metrics, HR_METRICS(steps, place))
+       HR_PARAMS(HR_PARAM(slip, 0.1f)), .max_steps = 20, .mask = walk_mask, .metrics = walk_metrics,
+       HR_METRICS(steps, place))
