@@ -28,6 +28,7 @@ SHIPPED = tuple(
         ("pendulum", "headrace/Pendulum-v1", 200),
         ("squared", "headrace/Squared-v0", None),
         ("pong", "headrace/Pong-v0", 5000),
+        ("breakout", "headrace/Breakout-v0", 5000),
     ]
 )
 
