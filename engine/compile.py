@@ -236,7 +236,9 @@ def _check_defines(source: Path, defines: Mapping[str, int]) -> None:
 
 
 def _flags(compiler: list[str], checked: bool, sanitize: bool) -> list[str]:
-    flags = ["-O1", "-g", "-DHR_CHECKED"] if checked else ["-O3"]
+    flags = ["-O1", "-g"] if checked or sanitize else ["-O3"]
+    if checked:
+        flags.append("-DHR_CHECKED")
     flags.append("-mcpu=native" if platform.machine() in ("arm64", "aarch64") else "-march=native")
     flags += _FLAGS
     if sanitize:
@@ -332,7 +334,9 @@ _NOISE = re.compile(
     r"cc1: |compilation terminated|In file included from|\s+from .*[:,]$|collect2: |"
     r"clang: error: linker|\d+ (warning|error)s? (and \d+ errors? )?generated|fatal error: too many"
 )
-_BLOCK = re.compile(r".*: In function '|.*: At top level:|.*:\d+:\d+: (fatal error|error|warning): ")
+_BLOCK = re.compile(
+    r".*: In function '|.*: At top level:|.*:\d+:\d+: (fatal error|error|warning): "
+)
 _OUR_FUNCTION = re.compile(r".*: In function 'hr__")
 _FOLLOWS = re.compile(r".*: error: expression in static assertion is not")
 

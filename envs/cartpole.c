@@ -52,9 +52,8 @@ static inline void cartpole_step(const Params *p, State *s, const Action a[], hr
     float sine = hr_sin(s->theta), cosine = hr_cos(s->theta);
 
     float push = (force + pole_moment * s->theta_dot * s->theta_dot * sine) * inverse_mass;
-    float theta_acc =
-        (p->gravity * sine - cosine * push) /
-        (p->length * (4.0f / 3.0f - p->masspole * cosine * cosine * inverse_mass));
+    float theta_acc = (p->gravity * sine - cosine * push) /
+                      (p->length * (4.0f / 3.0f - p->masspole * cosine * cosine * inverse_mass));
     float x_acc = push - pole_moment * theta_acc * cosine * inverse_mass;
 
     s->x += p->tau * s->x_dot;

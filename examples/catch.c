@@ -12,9 +12,15 @@
 #endif
 
 typedef hr_none Params;
-typedef struct { int32_t ball_row, ball_column, paddle; } State;
-typedef struct { int32_t move; } Action;
-typedef struct { uint8_t grid[SIZE][SIZE]; } Obs;
+typedef struct {
+    int32_t ball_row, ball_column, paddle;
+} State;
+typedef struct {
+    int32_t move;
+} Action;
+typedef struct {
+    uint8_t grid[SIZE][SIZE];
+} Obs;
 
 static inline void catch_reset(const Params *p, State *s, hr_rng *rng) {
     (void)p;

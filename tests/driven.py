@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from headrace.engine import compile
 from headrace.engine._core import Library
 

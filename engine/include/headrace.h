@@ -34,8 +34,8 @@
  *
  * A size that Python may set when it compiles the file: #ifndef SIZE / #define SIZE 11 / #endif.
  *
- * Public names start with hr_ or HR_; whatever starts with hr__ or HR__ is internal, and an
- * author's own macros may have any other name.
+ * Public names start with hr_ or HR_; whatever starts with hr__ or HR__ is internal. Macros of
+ * the author's own may be any other single letter or upper-case word.
  */
 #ifndef HEADRACE_H
 #define HEADRACE_H

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from driven import C_FILES, Driven, address, load, params_bytes
+
 from headrace.engine import compile
 from headrace.engine._core import Library
 
@@ -21,9 +22,7 @@ GXX = shutil.which("g++")
 
 
 def everything(worlds: int, **options: Any) -> Driven:
-    return Driven(
-        "everything", worlds, lambda about: params_bytes(about, prices=PRICES), **options
-    )
+    return Driven("everything", worlds, lambda about: params_bytes(about, prices=PRICES), **options)
 
 
 def summary(fields: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
@@ -155,7 +154,12 @@ def test_checks_are_free_in_a_normal_build_and_name_line_and_world_in_a_checked_
     np.testing.assert_array_equal(normal.state, checked.state)
 
 
-RANGES = [[(0, 200)], [(0, 64), (64, 200)], [(128, 200), (0, 128)], [(k, k + 1) for k in range(200)]]
+RANGES = [
+    [(0, 200)],
+    [(0, 64), (64, 200)],
+    [(128, 200), (0, 128)],
+    [(k, k + 1) for k in range(200)],
+]
 
 
 def cartpole(worlds: int, per_world: bool = False) -> Driven:

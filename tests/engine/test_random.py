@@ -71,8 +71,13 @@ def test_a_draw_is_a_function_of_key_and_counter(lib: ctypes.CDLL) -> None:
 
 @pytest.mark.parametrize(
     ("name", "dtype"),
-    [("unit", np.float32), ("uniform", np.float32), ("normal", np.float32), ("die", np.int32)]
-    + [("never", bool), ("seldom", bool)],
+    [
+        ("unit", np.float32),
+        ("uniform", np.float32),
+        ("normal", np.float32),
+        ("die", np.int32),
+        ("seldom", bool),
+    ],
 )
 def test_each_takes_one_draw(lib: ctypes.CDLL, name: str, dtype: type) -> None:
     rng = stream()

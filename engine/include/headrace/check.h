@@ -21,16 +21,16 @@ static inline void hr__fail(const char *hr__message, const char *hr__file, int32
 }
 
 #define HR__AT_WORLD(hr__index) (hr__world = (hr__index))
-#define HR__FAILURE (&hr__failure)
-#define HR__CHECKED_BUILD 1
+#define HR__FAILURE             (&hr__failure)
+#define HR__CHECKED_BUILD       1
 #define HR_CHECK(hr__condition, hr__message)                                                       \
     ((hr__condition) ? (void)0 : hr__fail((hr__message), __FILE__, __LINE__))
 
 #else
 
-#define HR__AT_WORLD(hr__index) ((void)0)
-#define HR__FAILURE 0
-#define HR__CHECKED_BUILD 0
+#define HR__AT_WORLD(hr__index)              ((void)0)
+#define HR__FAILURE                          0
+#define HR__CHECKED_BUILD                    0
 
 /* States that `condition` holds here. In a checked build (`headrace check`, checked=True) a
  * false one is reported with `message` (a string literal), this line, the world, the step and

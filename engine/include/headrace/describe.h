@@ -11,7 +11,7 @@
     " must be float, uint8_t, int8_t, int16_t or int32_t, or an array of these with at most 4 "    \
     "dimensions"
 #define HR__DISCRETE_RULE " must be int32_t, or an array of int32_t with at most 4 dimensions"
-#define HR__PARAM_RULE " must be float, double, int32_t or int64_t"
+#define HR__PARAM_RULE    " must be float, double, int32_t or int64_t"
 #define HR__ARRAY_RULE                                                                             \
     " must be a pointer to const float, double, uint8_t, int8_t, int16_t, int32_t or int64_t"
 #define HR__LENGTH_RULE " must be int32_t: the engine writes the array's length there"
@@ -84,11 +84,14 @@ template <typename hr__T> struct hr__target<const hr__T *> {
 
 #define HR__DTYPE(hr__x) (hr__dtype<typename hr__element<hr__plain<decltype(hr__x)>>::type>::value)
 #define HR__SCALAR_DTYPE(hr__x) (hr__dtype<hr__plain<decltype(hr__x)>>::value)
-#define HR__TARGET_DTYPE(hr__x) (hr__dtype<typename hr__target<hr__plain<decltype(hr__x)>>::type>::value)
+#define HR__TARGET_DTYPE(hr__x)                                                                    \
+    (hr__dtype<typename hr__target<hr__plain<decltype(hr__x)>>::type>::value)
 #define HR__RANK(hr__x) (hr__element<hr__plain<decltype(hr__x)>>::rank)
 #define HR__SHAPE(hr__x)                                                                           \
-    {hr__extent<hr__plain<decltype(hr__x)>, 0>::value, hr__extent<hr__plain<decltype(hr__x)>, 1>::value,                 \
-     hr__extent<hr__plain<decltype(hr__x)>, 2>::value, hr__extent<hr__plain<decltype(hr__x)>, 3>::value}
+    {hr__extent<hr__plain<decltype(hr__x)>, 0>::value,                                             \
+     hr__extent<hr__plain<decltype(hr__x)>, 1>::value,                                             \
+     hr__extent<hr__plain<decltype(hr__x)>, 2>::value,                                             \
+     hr__extent<hr__plain<decltype(hr__x)>, 3>::value}
 /* 0, or a compile error with this message. */
 #define HR__REQUIRE(hr__condition, hr__message)                                                    \
     ((int32_t)(0 * sizeof([] { static_assert(hr__condition, hr__message); })))
@@ -106,7 +109,7 @@ template <typename hr__T> struct hr__target<const hr__T *> {
         int32_t: HR_INT32,                                                                         \
         int64_t: HR_INT64,                                                                         \
         default: -1)
-#define HR__TARGET_DTYPE(hr__x)                                                                   \
+#define HR__TARGET_DTYPE(hr__x)                                                                    \
     _Generic((hr__x),                                                                              \
         const float *: HR_FLOAT32,                                                                 \
         const double *: HR_FLOAT64,                                                                \
@@ -123,10 +126,14 @@ template <typename hr__T> struct hr__target<const hr__T *> {
         hr__case(unsigned char), hr__case(short), hr__case(unsigned short), hr__case(int),         \
         hr__case(unsigned int), hr__case(long), hr__case(unsigned long), hr__case(long long),      \
         hr__case(unsigned long long)
-#define HR__AS_POINTER(hr__t) hr__t : (hr__t *)0
-#define HR__AS_ZERO(hr__t) hr__t : 0
-#define HR__IS_ARRAY(hr__x) _Generic((hr__x), HR__SCALAR_CASES(HR__AS_ZERO), default : 1)
-#define HR__ITEM(hr__x) (_Generic((hr__x), HR__SCALAR_CASES(HR__AS_POINTER), default : (hr__x))[0])
+#define HR__AS_POINTER(hr__t)                                                                      \
+    hr__t:                                                                                         \
+    (hr__t *)0
+#define HR__AS_ZERO(hr__t)                                                                         \
+    hr__t:                                                                                         \
+    0
+#define HR__IS_ARRAY(hr__x) _Generic((hr__x), HR__SCALAR_CASES(HR__AS_ZERO), default: 1)
+#define HR__ITEM(hr__x)  (_Generic((hr__x), HR__SCALAR_CASES(HR__AS_POINTER), default: (hr__x))[0])
 #define HR__ITEM2(hr__x) HR__ITEM(HR__ITEM(hr__x))
 #define HR__ITEM3(hr__x) HR__ITEM(HR__ITEM2(hr__x))
 #define HR__ITEM4(hr__x) HR__ITEM(HR__ITEM3(hr__x))
@@ -161,39 +168,46 @@ template <typename hr__T> struct hr__target<const hr__T *> {
  * to four dimensions, every element within [low, high], both inclusive. In Obs its type is
  * float, uint8_t, int8_t, int16_t or int32_t; in Action float. */
 #define HR_FIELD(hr__type, hr__member, hr__low, hr__high)                                          \
-    {                                                                                              \
-        #hr__member, HR_KIND_BOX,                                                                  \
-            HR__DTYPE(HR__MEMBER(hr__type, hr__member)) +                                          \
-                HR__REQUIRE(HR__IS_FIELD(HR__DTYPE(HR__MEMBER(hr__type, hr__member))),             \
-                            #hr__type "." #hr__member HR__FIELD_RULE),                             \
-            HR__OFFSET(hr__type, hr__member), HR__RANK(HR__MEMBER(hr__type, hr__member)),          \
-            HR__SHAPE(HR__MEMBER(hr__type, hr__member)), (double)(hr__low), (double)(hr__high), 0, \
-            0                                                                                      \
-    }
+    {#hr__member,                                                                                  \
+     HR_KIND_BOX,                                                                                  \
+     HR__DTYPE(HR__MEMBER(hr__type, hr__member)) +                                                 \
+         HR__REQUIRE(HR__IS_FIELD(HR__DTYPE(HR__MEMBER(hr__type, hr__member))),                    \
+                     #hr__type "." #hr__member HR__FIELD_RULE),                                    \
+     HR__OFFSET(hr__type, hr__member),                                                             \
+     HR__RANK(HR__MEMBER(hr__type, hr__member)),                                                   \
+     HR__SHAPE(HR__MEMBER(hr__type, hr__member)),                                                  \
+     (double)(hr__low),                                                                            \
+     (double)(hr__high),                                                                           \
+     0,                                                                                            \
+     0}
 #define HR__IS_FIELD(hr__dtype) (HR_FLOAT32 <= (hr__dtype) && (hr__dtype) <= HR_INT32)
 
 /* Member `member` of Action (or Obs): an int32_t, or an array of them, with values from 0 to
  * choices - 1. */
 #define HR_DISCRETE(hr__type, hr__member, hr__choices)                                             \
-    {                                                                                              \
-        #hr__member, HR_KIND_DISCRETE,                                                             \
-            HR_INT32 + HR__REQUIRE(HR__DTYPE(HR__MEMBER(hr__type, hr__member)) == HR_INT32,        \
-                                   #hr__type "." #hr__member HR__DISCRETE_RULE),                   \
-            HR__OFFSET(hr__type, hr__member), HR__RANK(HR__MEMBER(hr__type, hr__member)),          \
-            HR__SHAPE(HR__MEMBER(hr__type, hr__member)), 0.0, (double)((hr__choices) - 1),         \
-            (hr__choices), 0                                                                       \
-    }
+    {#hr__member,                                                                                  \
+     HR_KIND_DISCRETE,                                                                             \
+     HR_INT32 + HR__REQUIRE(HR__DTYPE(HR__MEMBER(hr__type, hr__member)) == HR_INT32,               \
+                            #hr__type "." #hr__member HR__DISCRETE_RULE),                          \
+     HR__OFFSET(hr__type, hr__member),                                                             \
+     HR__RANK(HR__MEMBER(hr__type, hr__member)),                                                   \
+     HR__SHAPE(HR__MEMBER(hr__type, hr__member)),                                                  \
+     0.0,                                                                                          \
+     (double)((hr__choices) - 1),                                                                  \
+     (hr__choices),                                                                                \
+     0}
 
 /* Member `member` of Params: a float, double, int32_t or int64_t that Python may set by name;
  * `initial` is its default. */
 #define HR_PARAM(hr__member, hr__initial)                                                          \
-    {                                                                                              \
-        #hr__member,                                                                               \
-            HR__SCALAR_DTYPE(HR__MEMBER(Params, hr__member)) +                                     \
-                HR__REQUIRE(HR__IS_PARAM(HR__SCALAR_DTYPE(HR__MEMBER(Params, hr__member))),        \
-                            "Params." #hr__member HR__PARAM_RULE),                                 \
-            HR__OFFSET(Params, hr__member), -1, 0, (double)(hr__initial)                           \
-    }
+    {#hr__member,                                                                                  \
+     HR__SCALAR_DTYPE(HR__MEMBER(Params, hr__member)) +                                            \
+         HR__REQUIRE(HR__IS_PARAM(HR__SCALAR_DTYPE(HR__MEMBER(Params, hr__member))),               \
+                     "Params." #hr__member HR__PARAM_RULE),                                        \
+     HR__OFFSET(Params, hr__member),                                                               \
+     -1,                                                                                           \
+     0,                                                                                            \
+     (double)(hr__initial)}
 #define HR__IS_PARAM(hr__dtype)                                                                    \
     ((hr__dtype) == HR_FLOAT32 || (hr__dtype) == HR_FLOAT64 || (hr__dtype) == HR_INT32 ||          \
      (hr__dtype) == HR_INT64)
@@ -202,44 +216,47 @@ template <typename hr__T> struct hr__target<const hr__T *> {
  * elements (float, double, uint8_t, int8_t, int16_t, int32_t or int64_t), and `length`, an
  * int32_t member of Params. The engine owns the memory and sets both. */
 #define HR_ARRAY(hr__member, hr__length)                                                           \
-    {                                                                                              \
-        #hr__member,                                                                               \
-            HR__TARGET_DTYPE(HR__MEMBER(Params, hr__member)) +                                     \
-                HR__REQUIRE(HR__TARGET_DTYPE(HR__MEMBER(Params, hr__member)) >= 0,                 \
-                            "Params." #hr__member HR__ARRAY_RULE) +                                \
-                HR__REQUIRE(HR__SCALAR_DTYPE(HR__MEMBER(Params, hr__length)) == HR_INT32,          \
-                            "Params." #hr__length HR__LENGTH_RULE),                                \
-            HR__OFFSET(Params, hr__member), HR__OFFSET(Params, hr__length), 0, 0.0                 \
-    }
+    {#hr__member,                                                                                  \
+     HR__TARGET_DTYPE(HR__MEMBER(Params, hr__member)) +                                            \
+         HR__REQUIRE(HR__TARGET_DTYPE(HR__MEMBER(Params, hr__member)) >= 0,                        \
+                     "Params." #hr__member HR__ARRAY_RULE) +                                       \
+         HR__REQUIRE(HR__SCALAR_DTYPE(HR__MEMBER(Params, hr__length)) == HR_INT32,                 \
+                     "Params." #hr__length HR__LENGTH_RULE),                                       \
+     HR__OFFSET(Params, hr__member),                                                               \
+     HR__OFFSET(Params, hr__length),                                                               \
+     0,                                                                                            \
+     0.0}
 
 /* Option of HR_ENV: the names of all members of struct Metrics (floats, at most 16), which the
  * `metrics` function fills. */
 #define HR_METRICS(...)                                                                            \
-    .hr__metrics = {HR__METRICS_LIST(HR__COUNT(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0), __VA_ARGS__)}
+    .hr__metrics = {HR__METRICS_LIST(                                                              \
+        HR__COUNT(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),          \
+        __VA_ARGS__)}
 #define HR__METRIC(hr__a)                                                                          \
-    {                                                                                              \
-        #hr__a, (int64_t)__builtin_offsetof(struct Metrics, hr__a) +                               \
-                    HR__REQUIRE(HR__SCALAR_DTYPE(HR__MEMBER(struct Metrics, hr__a)) == HR_FLOAT32, \
-                                "Metrics." #hr__a " must be float")                                \
-    }
-#define HR__COUNT(hr__1, hr__2, hr__3, hr__4, hr__5, hr__6, hr__7, hr__8, hr__9, hr__10, hr__11, hr__12, hr__13, hr__14, hr__15, hr__16, hr__n, ...) hr__n
-#define HR__METRICS_LIST(hr__n, ...) HR__METRICS_PASTE(hr__n, __VA_ARGS__)
+    {#hr__a, (int64_t)__builtin_offsetof(struct Metrics, hr__a) +                                  \
+                 HR__REQUIRE(HR__SCALAR_DTYPE(HR__MEMBER(struct Metrics, hr__a)) == HR_FLOAT32,    \
+                             "Metrics." #hr__a " must be float")}
+#define HR__COUNT(hr__1, hr__2, hr__3, hr__4, hr__5, hr__6, hr__7, hr__8, hr__9, hr__10, hr__11,   \
+                  hr__12, hr__13, hr__14, hr__15, hr__16, hr__n, ...)                              \
+    hr__n
+#define HR__METRICS_LIST(hr__n, ...)  HR__METRICS_PASTE(hr__n, __VA_ARGS__)
 #define HR__METRICS_PASTE(hr__n, ...) HR__METRICS_##hr__n(__VA_ARGS__)
-#define HR__METRICS_1(hr__a) HR__METRIC(hr__a)
-#define HR__METRICS_2(hr__a, ...) HR__METRIC(hr__a), HR__METRICS_1(__VA_ARGS__)
-#define HR__METRICS_3(hr__a, ...) HR__METRIC(hr__a), HR__METRICS_2(__VA_ARGS__)
-#define HR__METRICS_4(hr__a, ...) HR__METRIC(hr__a), HR__METRICS_3(__VA_ARGS__)
-#define HR__METRICS_5(hr__a, ...) HR__METRIC(hr__a), HR__METRICS_4(__VA_ARGS__)
-#define HR__METRICS_6(hr__a, ...) HR__METRIC(hr__a), HR__METRICS_5(__VA_ARGS__)
-#define HR__METRICS_7(hr__a, ...) HR__METRIC(hr__a), HR__METRICS_6(__VA_ARGS__)
-#define HR__METRICS_8(hr__a, ...) HR__METRIC(hr__a), HR__METRICS_7(__VA_ARGS__)
-#define HR__METRICS_9(hr__a, ...) HR__METRIC(hr__a), HR__METRICS_8(__VA_ARGS__)
-#define HR__METRICS_10(hr__a, ...) HR__METRIC(hr__a), HR__METRICS_9(__VA_ARGS__)
-#define HR__METRICS_11(hr__a, ...) HR__METRIC(hr__a), HR__METRICS_10(__VA_ARGS__)
-#define HR__METRICS_12(hr__a, ...) HR__METRIC(hr__a), HR__METRICS_11(__VA_ARGS__)
-#define HR__METRICS_13(hr__a, ...) HR__METRIC(hr__a), HR__METRICS_12(__VA_ARGS__)
-#define HR__METRICS_14(hr__a, ...) HR__METRIC(hr__a), HR__METRICS_13(__VA_ARGS__)
-#define HR__METRICS_15(hr__a, ...) HR__METRIC(hr__a), HR__METRICS_14(__VA_ARGS__)
-#define HR__METRICS_16(hr__a, ...) HR__METRIC(hr__a), HR__METRICS_15(__VA_ARGS__)
+#define HR__METRICS_1(hr__a)          HR__METRIC(hr__a)
+#define HR__METRICS_2(hr__a, ...)     HR__METRIC(hr__a), HR__METRICS_1(__VA_ARGS__)
+#define HR__METRICS_3(hr__a, ...)     HR__METRIC(hr__a), HR__METRICS_2(__VA_ARGS__)
+#define HR__METRICS_4(hr__a, ...)     HR__METRIC(hr__a), HR__METRICS_3(__VA_ARGS__)
+#define HR__METRICS_5(hr__a, ...)     HR__METRIC(hr__a), HR__METRICS_4(__VA_ARGS__)
+#define HR__METRICS_6(hr__a, ...)     HR__METRIC(hr__a), HR__METRICS_5(__VA_ARGS__)
+#define HR__METRICS_7(hr__a, ...)     HR__METRIC(hr__a), HR__METRICS_6(__VA_ARGS__)
+#define HR__METRICS_8(hr__a, ...)     HR__METRIC(hr__a), HR__METRICS_7(__VA_ARGS__)
+#define HR__METRICS_9(hr__a, ...)     HR__METRIC(hr__a), HR__METRICS_8(__VA_ARGS__)
+#define HR__METRICS_10(hr__a, ...)    HR__METRIC(hr__a), HR__METRICS_9(__VA_ARGS__)
+#define HR__METRICS_11(hr__a, ...)    HR__METRIC(hr__a), HR__METRICS_10(__VA_ARGS__)
+#define HR__METRICS_12(hr__a, ...)    HR__METRIC(hr__a), HR__METRICS_11(__VA_ARGS__)
+#define HR__METRICS_13(hr__a, ...)    HR__METRIC(hr__a), HR__METRICS_12(__VA_ARGS__)
+#define HR__METRICS_14(hr__a, ...)    HR__METRIC(hr__a), HR__METRICS_13(__VA_ARGS__)
+#define HR__METRICS_15(hr__a, ...)    HR__METRIC(hr__a), HR__METRICS_14(__VA_ARGS__)
+#define HR__METRICS_16(hr__a, ...)    HR__METRIC(hr__a), HR__METRICS_15(__VA_ARGS__)
 
 #endif /* HEADRACE_DESCRIBE_H */

@@ -73,8 +73,7 @@ static inline void hr_line(hr_frame *hr__f, float hr__x0, float hr__y0, float hr
         for (int32_t hr__column = hr__left; hr__column < hr__right; hr__column++) {
             float hr__px = (float)hr__column + 0.5f - hr__x0;
             float hr__py = (float)hr__row + 0.5f - hr__y0;
-            float hr__along =
-                hr_clamp((hr__px * hr__dx + hr__py * hr__dy) * hr__scale, 0.0f, 1.0f);
+            float hr__along = hr_clamp((hr__px * hr__dx + hr__py * hr__dy) * hr__scale, 0.0f, 1.0f);
             float hr__ex = hr__px - hr__along * hr__dx, hr__ey = hr__py - hr__along * hr__dy;
             if (hr__ex * hr__ex + hr__ey * hr__ey < hr__radius * hr__radius)
                 hr__paint(hr__f, hr__column, hr__row, hr__color);
@@ -132,8 +131,7 @@ static inline float hr_text(hr_frame *hr__f, float hr__x, float hr__y, float hr_
                             hr_color hr__color, const char *hr__text) {
     for (; *hr__text != '\0'; hr__text++, hr__x += 6.0f * hr__scale) {
         int32_t hr__glyph = (int32_t)*hr__text - ' ';
-        if (hr__glyph < 0 || hr__glyph >= 95)
-            continue;
+        if (hr__glyph < 0 || hr__glyph >= 95) continue;
         for (int32_t hr__dot = 0; hr__dot < 35; hr__dot++) {
             int32_t hr__column = hr__dot / 7, hr__row = hr__dot % 7;
             if (hr__font[5 * hr__glyph + hr__column] >> hr__row & 1)

@@ -14,7 +14,7 @@
 
 #define HR__LOCAL_BYTES 256 /* States up to this size are worked on in a local copy */
 #define HR__MAX_METRICS 16
-#define HR__KERNEL static __attribute__((flatten)) void
+#define HR__KERNEL      static __attribute__((flatten)) void
 
 #ifdef __cplusplus
 #define HR__EXPORT extern "C" __attribute__((visibility("default")))
@@ -25,11 +25,11 @@ template <typename hr__A> struct hr__same<hr__A, hr__A> {
     static constexpr bool value = true;
 };
 #define HR__SAME(hr__x, hr__type) (hr__same<decltype(hr__x), hr__type>::value)
-#define HR__ASSERT static_assert
+#define HR__ASSERT                static_assert
 #else
-#define HR__EXPORT __attribute__((visibility("default")))
+#define HR__EXPORT                __attribute__((visibility("default")))
 #define HR__SAME(hr__x, hr__type) __builtin_types_compatible_p(__typeof__(hr__x), hr__type)
-#define HR__ASSERT _Static_assert
+#define HR__ASSERT                _Static_assert
 #endif
 
 /* Before a loop over worlds: no world touches another's slots. */
@@ -58,8 +58,9 @@ typedef struct hr__metric {
                          "_reset(const Params *, State *, hr_rng *)");                             \
     HR__ASSERT(HR__SAME(hr__name##_step,                                                           \
                         void(const Params *, State *, const Action *, hr_outcome *, hr_rng *)),    \
-               #hr__name "_step must be declared as: static inline void " #hr__name                \
-                         "_step(const Params *, State *, const Action[], hr_outcome[], hr_rng *)"); \
+               #hr__name                                                                           \
+               "_step must be declared as: static inline void " #hr__name                          \
+               "_step(const Params *, State *, const Action[], hr_outcome[], hr_rng *)");          \
     HR__ASSERT(HR__SAME(hr__name##_observe, void(const Params *, const State *, Obs *)),           \
                #hr__name "_observe must be declared as: static inline void " #hr__name             \
                          "_observe(const Params *, const State *, Obs[])")
@@ -239,7 +240,8 @@ HR__INLINE uint64_t hr__flag_bits(const uint8_t *hr__which, int64_t hr__count) {
     }
 
 #define HR__DRAW_KERNEL                                                                            \
-    __attribute__((cold)) static void hr__draw(const hr_batch *hr__batch, int64_t hr__w, hr_frame *hr__frame) {          \
+    __attribute__((cold)) static void hr__draw(const hr_batch *hr__batch, int64_t hr__w,           \
+                                               hr_frame *hr__frame) {                              \
         const Params *hr__params = (const Params *)hr__batch->params;                              \
         const int64_t hr__stride = hr__batch->params_stride;                                       \
         HR__AT_WORLD(hr__w);                                                                       \
@@ -286,8 +288,7 @@ HR__INLINE int32_t hr__mask_bytes(const hr_field *hr__fields, int32_t hr__count)
         hr__env.observe = hr__observe;                                                             \
         hr__env.reset = hr__reset;                                                                 \
         hr__env.failure = HR__FAILURE;                                                             \
-        if (hr__given.present)                                                                     \
-            hr__env.present = hr__present;                                                         \
+        if (hr__given.present) hr__env.present = hr__present;                                      \
         if (hr__given.mask) {                                                                      \
             hr__env.mask = hr__mask;                                                               \
             hr__env.mask_size = HR__MASK_BYTES;                                                    \
@@ -302,15 +303,14 @@ HR__INLINE int32_t hr__mask_bytes(const hr_field *hr__fields, int32_t hr__count)
             }                                                                                      \
             hr__env.metric_names = hr__metric_names;                                               \
         }                                                                                          \
-        if (hr__given.draw)                                                                        \
-            hr__env.draw = hr__draw;                                                               \
+        if (hr__given.draw) hr__env.draw = hr__draw;                                               \
     }                                                                                              \
     HR__EXPORT const hr_env *headrace_env(void) { return &hr__env; }
 
 #define HR__MASK_BYTES hr__mask_bytes(hr__action_fields + 1, HR__LISTED(hr__action_fields))
 
 /* Lists of HR_ENV: the fields of Obs, the fields of Action, the members of Params. */
-#define HR_OBS(...) {{0, 0, 0, 0, 0, {0, 0, 0, 0}, 0.0, 0.0, 0, 0}, __VA_ARGS__}
+#define HR_OBS(...)    {{0, 0, 0, 0, 0, {0, 0, 0, 0}, 0.0, 0.0, 0, 0}, __VA_ARGS__}
 #define HR_ACTION(...) {{0, 0, 0, 0, 0, {0, 0, 0, 0}, 0.0, 0.0, 0, 0}, __VA_ARGS__}
 #define HR_PARAMS(...) {{0, 0, 0, 0, 0, 0.0}, __VA_ARGS__}
 

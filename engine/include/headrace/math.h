@@ -12,7 +12,7 @@
 
 #define HR__INLINE static inline __attribute__((always_inline, unused))
 
-#define HR_PI 3.14159265358979323846f
+#define HR_PI       3.14159265358979323846f
 #define HR_INFINITY __builtin_inff()
 
 /* The bits of a float, and back. */
@@ -127,9 +127,9 @@ HR__INLINE float hr_atan2(float hr__y, float hr__x) {
     float hr__base = hr__t > 0.41421356f ? 0.785398163397448f : 0.0f;
     float hr__u = hr__t > 0.41421356f ? hr__high : hr__t;
     float hr__z = hr__u * hr__u;
-    float hr__p = ((8.05374449538e-2f * hr__z - 1.38776856032e-1f) * hr__z + 1.99777106478e-1f) *
-                      hr__z -
-                  3.33329491539e-1f;
+    float hr__p =
+        ((8.05374449538e-2f * hr__z - 1.38776856032e-1f) * hr__z + 1.99777106478e-1f) * hr__z -
+        3.33329491539e-1f;
     float hr__angle = hr__base + (hr__p * hr__z * hr__u + hr__u);
     hr__angle = hr__ay > hr__ax ? 1.57079632679489662f - hr__angle : hr__angle;
     hr__angle = hr__x < 0.0f ? HR_PI - hr__angle : hr__angle;
@@ -191,7 +191,7 @@ HR__INLINE float hr_log(float hr__x) {
     hr__p = hr__p * hr__m + 3.3333331174e-1f;
     float hr__y = hr__p * hr__m * hr__z - hr__e * 2.12194440e-4f - 0.5f * hr__z;
     float hr__value = hr__m + hr__y + hr__e * 0.693359375f;
-    hr__value = hr__x < HR_INFINITY ? hr__value : hr__x;  /* infinity, NaN */
+    hr__value = hr__x < HR_INFINITY ? hr__value : hr__x; /* infinity, NaN */
     hr__value = hr__x == 0.0f ? -HR_INFINITY : hr__value;
     return hr__x < 0.0f ? __builtin_nanf("") : hr__value;
 }
