@@ -120,7 +120,7 @@ def test_one_action_is_four_steps_of_the_physics() -> None:
     fly(state, 0.5, 0.5, 0.01, 0.005)
     env.step([RIGHT])
     assert state["x"][0] == pytest.approx(0.54) and state["y"][0] == pytest.approx(0.52)
-    assert state["paddle"][0] == pytest.approx(0.5 + 4 * 0.018)
+    assert state["paddle"][0] == pytest.approx(0.5 + 4 * 0.02)
     for _ in range(20):
         env.step([LEFT])
     assert state["paddle"][0] == pytest.approx(0.07)  # it stops at the wall
