@@ -27,6 +27,7 @@ from .asynchronous import Flight
 from .buffers import Buffers
 from .errors import (
     ArgumentError,
+    ArgumentTypeError,
     AttributeNameError,
     CallOrderError,
     CheckError,
@@ -340,10 +341,11 @@ class VecEnv(VectorEnv):
         if self._phase == _READY:
             self._update_blocked()
         infos = self._infos.build(ended, rows)
-        infos["env_id"] = rows
+        infos["env_id"] = rows.copy()
+        rewards = self._rewards[rows]
         return (
             map_arrays(lambda array: array[rows], self._obs),
-            self._rewards[rows].astype(np.float64 if self._wide_rewards else np.float32),
+            rewards.astype(np.float64) if self._wide_rewards else rewards,
             self._terminated[rows],
             self._truncated[rows],
             infos,
@@ -448,6 +450,11 @@ class VecEnv(VectorEnv):
         )
 
     # ---- refusals -----------------------------------------------------------------------
+
+    def __reduce__(self) -> NoReturn:
+        raise ArgumentTypeError(
+            "a VecEnv cannot be pickled or copied: make another one and restore() a snapshot()"
+        )
 
     def _update_blocked(self) -> None:
         self._blocked = self._disabled and bool(self._pending.any())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -252,6 +254,12 @@ def test_attributes_that_do_not_exist() -> None:
         vec.set_attr("gravity", [1.0, 2.0])
     with pytest.raises(CallOrderError, match="render_mode='rgb_array'"):
         vec.call("render")
+
+
+@pytest.mark.parametrize("function", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_batch_is_not_copied(function: Callable[[VecEnv], Any]) -> None:
+    with pytest.raises(ArgumentTypeError, match=r"restore\(\) a snapshot\(\)"):
+        function(ready())
 
 
 def test_a_mistake_leaves_the_future_unchanged() -> None:
