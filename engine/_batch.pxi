@@ -16,6 +16,7 @@ cdef char *array_data(dict arrays, str name, int64_t count, int64_t itemsize) ex
     return <char *>cnp.PyArray_DATA(<cnp.ndarray>array)
 
 
+@cython.no_gc_clear  # the arrays must outlive whatever is in flight
 cdef class Vec:
     """A batch of worlds of one environment, in arrays that the caller owns.
 
@@ -268,6 +269,7 @@ cdef class Vec:
         target.height = <int32_t>frame.shape[0]
         target.width = <int32_t>frame.shape[1]
         self.library.env.draw(&self.vec.batch, world, &target)
+        self.library.raise_pending()
 
     def take_failure(self):
         """The HR_CHECK that failed since the last call, {message, file, line, world}, or None."""
@@ -285,6 +287,7 @@ cdef class Vec:
         return found
 
 
+@cython.no_gc_clear  # so must the Vec and the pool
 cdef class AsyncStepper:
     """Worlds in flight: submitted in any order, returned in the order in which they finish.
 
@@ -314,9 +317,20 @@ cdef class AsyncStepper:
             pool.users += 1
 
     def __dealloc__(self):
-        if self.stepper != NULL:
-            with nogil:
-                hr_async_free(self.stepper)
+        self.release()
+
+    cdef int release(self) except -1:
+        """Waits for what is in flight and frees the stepper."""
+        cdef hr_async *stepper = self.stepper
+        if stepper == NULL:
+            return 0
+        self.stepper = NULL
+        self.vec.flying -= hr_async_in_flight(stepper)
+        with nogil:
+            hr_async_free(stepper)
+        if self.pool is not None:
+            self.pool.users -= 1
+        return 0
 
     cdef int check(self) except -1:
         if self.stepper == NULL:
@@ -406,10 +420,4 @@ cdef class AsyncStepper:
         if self.stepper == NULL:
             return
         self.check()
-        cdef hr_async *stepper = self.stepper
-        self.vec.flying -= hr_async_in_flight(stepper)
-        self.stepper = NULL
-        with nogil:
-            hr_async_free(stepper)
-        if self.pool is not None:
-            self.pool.users -= 1
+        self.release()

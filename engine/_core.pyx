@@ -6,6 +6,7 @@ another extension module needs one of these objects it gets a capsule, which kee
 alive; `pool_api` holds the pool's functions.
 """
 
+cimport cython
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.pycapsule cimport (
     PyCapsule_GetContext, PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New,
@@ -171,6 +172,7 @@ cdef extern from "core/stepper.h" nogil:
 
 
 include "_describe.pxi"
+include "_define.pxi"
 include "_rows.pxi"
 
 # A call with less work than this keeps the GIL: giving it up and back costs about as much.
@@ -280,6 +282,12 @@ cdef class Library:
         """Capsule "headrace.hr_env"."""
         self.check()
         return owned_capsule(<void *>self.env, "headrace.hr_env", self)
+
+    cdef int raise_pending(self) except -1:
+        """Raises what a function that is written in Python had to keep for later."""
+        if self.keepalive is not None and hasattr(self.keepalive[1], "raise_pending"):
+            self.keepalive[1].raise_pending()
+        return 0
 
 
 cdef class Pool:
