@@ -23,7 +23,8 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high) {
 }
 
 int64_t hr_pace_ns(const hr_pace *pace, int64_t worlds) {
-    return atomic_load_explicit(&pace->world_ps, memory_order_relaxed) * worlds / 1000;
+    const int64_t ps = atomic_load_explicit(&pace->world_ps, memory_order_relaxed);
+    return (int64_t)((double)ps * (double)worlds / 1000.0);
 }
 
 /* Down at once, up slowly: interruptions only ever make a step look dearer. */
@@ -39,7 +40,8 @@ static void pace_add(hr_pace *pace, int64_t ns, int64_t worlds) {
 static int64_t chunk_of(const hr_pace *pace, int64_t worlds, int threads) {
     const int64_t measured = atomic_load_explicit(&pace->world_ps, memory_order_relaxed);
     const int64_t ps = measured > 0 ? measured : ASSUMED_PS;
-    const int64_t task_ns = clamp(worlds * ps / 1000 / (8 * threads), TASK_MIN_NS, TASK_MAX_NS);
+    const int64_t task_ns =
+        clamp((int64_t)((double)ps * (double)worlds / 8000.0) / threads, TASK_MIN_NS, TASK_MAX_NS);
     const int64_t chunk = clamp(task_ns * 1000 / ps, 1, worlds);
     return chunk < HR_BLOCK ? chunk : chunk - chunk % HR_BLOCK;
 }
@@ -335,7 +337,8 @@ static bool help(hr_async *async, bool anything) {
     if (async->pool == NULL) return false;
     const bool alone = hr_pool_threads(async->pool) == 1;
     for (group *at = async->live; at != NULL; at = at->next) {
-        const bool brief = hr_pace_ns(async->pace, at->chunk) < PATIENT_NS;
+        const int64_t ns = hr_pace_ns(async->pace, at->chunk); /* 0: not measured, may be long */
+        const bool brief = 0 < ns && ns < PATIENT_NS;
         if ((brief || alone || anything) && hr_pool_help(async->pool, &at->job)) return true;
     }
     return false;

@@ -1,0 +1,280 @@
+"""Pool and AsyncStepper from Python: lifetimes, order, forks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+from headrace.engine import _core
+from headrace.engine.errors import CallOrderError, ClosedError
+
+from drifting import Batch
+from naive_vec import NEXT_STEP, SAME_STEP
+
+POOLS = [None, 1, 2, 3]
+
+
+def make_pool(threads):
+    return None if threads is None else _core.Pool(threads)
+
+
+def fly(stepper, ids):
+    stepper.submit(np.asarray(ids, np.int64))
+
+
+# ---- pool ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1025])
+def test_number_of_threads_is_checked(threads):
+    with pytest.raises(ValueError, match="threads"):
+        _core.Pool(threads)
+
+
+def test_closed_pool_refuses():
+    batch, pool = Batch(4), _core.Pool(2)
+    pool.close()
+    pool.close()
+    with pytest.raises(ClosedError):
+        batch.core.step(pool)
+    with pytest.raises(ClosedError):
+        pool.capsule  # noqa: B018
+
+
+def test_pool_in_use_is_not_closed():
+    batch, pool = Batch(4), _core.Pool(2)
+    stepper = _core.AsyncStepper(batch.core, pool)
+    with pytest.raises(CallOrderError, match="in use"):
+        pool.close()
+    stepper.close()
+    pool.close()
+
+
+def test_two_batches_share_a_pool_from_two_threads():
+    pool = _core.Pool(3)
+    batches = [Batch(60, mode=SAME_STEP, WORK=500) for _ in range(2)]
+    reference = Batch(60, mode=SAME_STEP, WORK=500)
+
+    def run(batch):
+        rng = np.random.default_rng(0)
+        for _ in range(30):
+            batch.act(rng)
+            batch.core.step(pool if batch is not reference else None)
+
+    threads = [threading.Thread(target=run, args=(batch,)) for batch in batches]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    run(reference)
+    for batch in batches:
+        np.testing.assert_array_equal(batch.arrays["state"], reference.arrays["state"])
+
+
+def test_one_batch_is_not_stepped_by_two_threads_at_once():
+    batch = Batch(50, WORK=2_000_000)
+    began = threading.Event()
+
+    def run():
+        began.set()
+        batch.core.step(None)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    began.wait()
+    refused = 0
+    while thread.is_alive() and not refused:
+        try:
+            batch.core.reset()
+        except CallOrderError as error:
+            assert "another thread" in str(error)
+            refused += 1
+    thread.join()
+    assert refused == 1 or (batch.arrays["elapsed"] == 0).all()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_forked_child_steps_with_threads_of_its_own():
+    batch, pool = Batch(50, mode=NEXT_STEP, WORK=500), _core.Pool(3)
+    twin = Batch(50, mode=NEXT_STEP, WORK=500)
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        twin.buffers.actions[:] = batch.act(rng)
+        batch.core.step(pool)
+        twin.core.step(None)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            signal.alarm(60)  # a hang ends as a failure
+            for _ in range(5):
+                twin.buffers.actions[:] = batch.act(rng)
+                batch.core.step(pool)
+                twin.core.step(None)
+            status = int(not np.array_equal(batch.arrays["state"], twin.arrays["state"]))
+            pool.close()
+        finally:
+            os._exit(status)
+    batch.core.step(pool)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+# ---- worlds in flight -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", POOLS)
+@pytest.mark.parametrize("agents", [1, 2])
+def test_in_flight_equals_whole_steps(agents, threads):
+    """Worlds sent in random groups take the same steps as worlds stepped together."""
+    worlds, steps = 40, 25
+    batch = Batch(worlds, mode=NEXT_STEP, max_steps=9, AGENTS=agents)
+    whole = Batch(worlds, mode=NEXT_STEP, max_steps=9, AGENTS=agents)
+    rng = np.random.default_rng(11)
+    plan = rng.integers(0, 3, (steps, worlds, agents), dtype=np.int32)
+    for actions in plan:
+        whole.buffers.actions[:] = actions.reshape(-1)
+        whole.core.step(None)
+
+    stepper = _core.AsyncStepper(batch.core, make_pool(threads))
+    taken = np.zeros(worlds, np.int64)
+    slots = batch.buffers.actions.reshape(worlds, agents)
+    here = list(range(worlds))
+    while here or stepper.in_flight:
+        todo = [w for w in here if taken[w] < steps]
+        if not todo and not stepper.in_flight:
+            break
+        group = rng.permutation(todo)[: rng.integers(0, len(todo) + 1)].astype(np.int64)
+        for w in group:
+            slots[w] = plan[taken[w], w]
+            taken[w] += 1
+        fly(stepper, group)
+        here = [w for w in here if w not in set(group.tolist())]
+        if stepper.in_flight:
+            here += stepper.wait(int(rng.integers(1, stepper.in_flight + 1))).tolist()
+    assert sorted(here) == list(range(worlds))
+    assert (taken == steps).all()
+    for name in ("state", "rng", "obs", "rewards", "last_return", "elapsed"):
+        np.testing.assert_array_equal(batch.arrays[name], whole.arrays[name], err_msg=name)
+    stepper.close()
+
+
+def test_serial_stepper_returns_in_order_of_submission():
+    stepper = _core.AsyncStepper(Batch(9).core, None)
+    fly(stepper, [5, 2, 8])
+    fly(stepper, [0])
+    assert stepper.ready == 4
+    assert stepper.wait(3).tolist() == [5, 2, 8]
+    fly(stepper, [5])
+    assert stepper.wait(2).tolist() == [0, 5]
+    assert stepper.in_flight == 0
+
+
+def test_slow_group_does_not_hold_up_the_rest():
+    """Two batches on one pool: while one thread is busy with a slow world of the first, worlds
+    of the second come back."""
+    slow, fast = Batch(1, WORK=200_000_000), Batch(8)
+    pool = _core.Pool(3)
+    slow_stepper = _core.AsyncStepper(slow.core, pool)
+    fast_stepper = _core.AsyncStepper(fast.core, pool)
+    fly(slow_stepper, [0])
+    for _ in range(20):
+        fly(fast_stepper, range(8))
+        assert sorted(fast_stepper.wait(8).tolist()) == list(range(8))
+    assert fast.arrays["elapsed"].max() >= 1
+    assert slow_stepper.wait(1).tolist() == [0]
+
+
+def test_flight_rules():
+    batch = Batch(6)
+    stepper = _core.AsyncStepper(batch.core, _core.Pool(2))
+    with pytest.raises(TypeError, match="int64"):
+        stepper.submit([0, 1])
+    with pytest.raises(ValueError, match=r"worlds\[1\] is 6"):
+        fly(stepper, [0, 6])
+    with pytest.raises(CallOrderError, match=r"wait\(1\): 0 worlds"):
+        stepper.wait(1)
+    with pytest.raises(CallOrderError, match="world 3 is in flight"):
+        fly(stepper, [3, 3])
+    assert stepper.in_flight == 0
+    fly(stepper, [3])
+    with pytest.raises(CallOrderError, match="world 3 is in flight"):
+        fly(stepper, [2, 3])
+    for call in (
+        lambda: batch.core.step(None),
+        lambda: batch.core.reset(),
+        lambda: batch.core.step_range(0, 1),
+        lambda: batch.core.close(),
+        lambda: _core.AsyncStepper(batch.core),
+    ):
+        with pytest.raises(CallOrderError, match="in flight"):
+            call()
+    fly(stepper, [2])
+    assert sorted(stepper.wait(2).tolist()) == [2, 3]
+    fly(stepper, [])
+    assert stepper.wait(0).tolist() == []
+    batch.core.step(None)
+
+
+def test_closed_stepper_drains_and_refuses():
+    batch = Batch(30, WORK=20_000)
+    stepper = _core.AsyncStepper(batch.core, _core.Pool(3))
+    fly(stepper, range(30))
+    stepper.close()
+    stepper.close()
+    assert (batch.arrays["elapsed"] == 1).all()
+    assert batch.core.in_flight == 0
+    with pytest.raises(ClosedError):
+        fly(stepper, [0])
+
+
+def test_stepper_dropped_in_flight_does_no_harm():
+    batch = Batch(30, WORK=20_000)
+    stepper = _core.AsyncStepper(batch.core, _core.Pool(3))
+    fly(stepper, range(30))
+    del stepper
+    assert (batch.arrays["elapsed"] == 1).all()
+    assert batch.core.in_flight == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_forked_child_is_told_that_the_flight_is_not_its_own():
+    batch = Batch(8, WORK=20_000)
+    stepper = _core.AsyncStepper(batch.core, _core.Pool(2))
+    fly(stepper, range(8))
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            signal.alarm(60)
+            stepper.wait(8)
+        except CallOrderError as error:
+            status = 0 if "forked" in str(error) else 2
+        finally:
+            os._exit(status)
+    assert sorted(stepper.wait(8).tolist()) == list(range(8))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_waiting_hears_signals():
+    """Ctrl-C ends a wait for a world that takes long."""
+    batch = Batch(1, WORK=200_000_000)
+    stepper = _core.AsyncStepper(batch.core, _core.Pool(2))
+    batch.core.step_range(0, 0)
+    fly(stepper, [0])
+
+    def interrupt(signum, frame):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(KeyboardInterrupt):
+            stepper.wait(1)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert stepper.wait(1).tolist() == [0]
