@@ -29,6 +29,7 @@ SHIPPED = tuple(
         ("squared", "headrace/Squared-v0", None),
         ("pong", "headrace/Pong-v0", 5000),
         ("breakout", "headrace/Breakout-v0", 5000),
+        ("snake", "headrace/Snake-v0", None),
     ]
 )
 
