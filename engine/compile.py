@@ -335,17 +335,21 @@ _NOISE = re.compile(
     r"clang: error: linker|\d+ (warning|error)s? (and \d+ errors? )?generated|fatal error: too many"
 )
 _BLOCK = re.compile(
-    r".*: In function '|.*: At top level:|.*:\d+:\d+: (fatal error|error|warning): "
+    r".*: In function '|.*: At top level:|(.*:\d+:\d+: (fatal error|error|warning)|(.*: )?note): "
 )
 _OUR_FUNCTION = re.compile(r".*: In function 'hr__")
-_FOLLOWS = re.compile(r".*: error: expression in static assertion is not")
+_FOLLOWS = re.compile(
+    r".*: error: expression in static assertion is not"
+    r"|note: \(skipping |.*: note: (expanded from|expression evaluates)"
+)
+_REQUIREMENT = re.compile(r"failed due to requirement '.*': ")
 
 
 def _readable(stderr: str) -> str:
     """The compiler's text without the lines that say nothing to an author.
 
-    Left out are how the headers were included, errors that headrace's own functions repeat, and
-    a message that came before.
+    Left out are how the headers were included, what headrace's macros look like inside, errors
+    that its own functions repeat, and a message that came before.
     """
     lines = [line for line in stderr.splitlines() if not _NOISE.match(line)]
     kept: list[str] = []
@@ -354,11 +358,12 @@ def _readable(stderr: str) -> str:
     for line in lines:
         if _BLOCK.match(line):
             heading = "In function" in line or "At top level" in line
+            note = "note: " in line
             if heading:
                 inside = bool(_OUR_FUNCTION.match(line)) and bool(seen)
-            skipping = inside or line in seen or bool(_FOLLOWS.match(line))
-            if not heading and not skipping:
+            skipping = inside or line in seen or bool(_FOLLOWS.match(line)) or (note and skipping)
+            if not heading and not note and not skipping:
                 seen.add(line)
         if not skipping:
-            kept.append(line)
+            kept.append(_REQUIREMENT.sub("failed: ", line))
     return "\n".join(kept) or stderr.strip() or "the compiler gave no reason"

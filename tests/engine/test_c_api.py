@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import platform
 import re
 import shutil
 import subprocess
@@ -189,6 +190,24 @@ def test_bits_do_not_depend_on_ranges_or_on_how_params_are_given(
             cut.call("observe", lo, hi)
         for name in ("state", "rewards", "terminated", "truncated", "obs", "rng"):
             np.testing.assert_array_equal(getattr(reference, name), getattr(cut, name), name)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="flags of x86-64")
+def test_bits_do_not_depend_on_the_instruction_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = cartpole(130)
+    monkeypatch.setenv("CC", "gcc -mno-avx512f -mno-avx2 -mno-avx -mno-fma -mno-sse4.1")
+    narrow = cartpole(130)
+    pushes = np.random.default_rng(5).integers(0, 2, (60, 130, 1))
+    for env in (wide, narrow):
+        env.reset()
+        for push in pushes:
+            env.actions.view(np.int32)[:] = push
+            env.call("step")
+            ended = env.terminated.copy()
+            env.reset(which=ended)
+    assert (wide.rng[:, 1] > 4).any()
+    for name in ("state", "rng", "terminated"):
+        np.testing.assert_array_equal(getattr(wide, name), getattr(narrow, name), name)
 
 
 def test_kernels_write_only_inside_their_range() -> None:
