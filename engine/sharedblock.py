@@ -8,13 +8,14 @@ the mapping, and only the process that made the block is tracked.
 
 from __future__ import annotations
 
+import _posixshmem
+import contextlib
 import errno
 import mmap
 import os
 import sys
 from multiprocessing import resource_tracker
 
-import _posixshmem
 import numpy as np
 
 from .errors import ArgumentError
@@ -75,10 +76,8 @@ class SharedBlock:
         if self._owner != os.getpid():
             return
         self._owner = None
-        try:
+        with contextlib.suppress(FileNotFoundError):  # removed by somebody else: just as well
             _posixshmem.shm_unlink(f"/{self.name}")
-        except FileNotFoundError:
-            pass  # somebody else removed it: the aim is reached
         resource_tracker.unregister(f"/{self.name}", "shared_memory")
 
     def __del__(self) -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from naive_vec import NaiveVec
+
 from headrace.engine import _core, compile
 from headrace.engine.buffers import Buffers
 from headrace.engine.spec import EnvSpec
-
-from naive_vec import NaiveVec
 
 SOURCE = Path(__file__).parent / "core" / "drift.c"
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 
 import numpy as np
 import pytest
+from drifting import Batch
+from naive_vec import DISABLED, NEXT_STEP, SAME_STEP, splitmix_key
+
 from headrace.engine import _core
 from headrace.engine.errors import CallOrderError, ClosedError, EnvDefinitionError
-
-from drifting import SOURCE, Batch
-from naive_vec import DISABLED, NEXT_STEP, SAME_STEP, splitmix_key
 
 STEPS = 50
 SHAPES = [  # (agents, leaving, bulk)
@@ -58,7 +59,7 @@ def test_odd_ranges_equal_twin(agents, mode):
 
     def step(b):
         bounds = [0, *np.sort(cuts.integers(0, 151, 4)).tolist(), 150]
-        ranges = list(zip(bounds[:-1], bounds[1:], strict=True))
+        ranges = list(itertools.pairwise(bounds))
         for i in cuts.permutation(len(ranges)):
             b.core.step_range(*ranges[i])
 
@@ -246,4 +247,3 @@ def test_description():
     assert told["has_present"] and told["has_mask"] and not told["has_draw"]
     assert [field["name"] for field in told["obs_fields"]] == ["seen", "clock"]
     assert told["action_fields"][0]["choices"] == 3
-    assert SOURCE.exists()

@@ -1,0 +1,85 @@
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+DTYPES: tuple[str, ...]
+KINDS: tuple[str, ...]
+MAX_THREADS: int
+MAX_WORLDS: int
+TAKEN: int
+NOT_DIRECT: int
+pool_api: Any
+
+class Library:
+    path: str
+    env_capsule: Any
+
+    def __init__(self, path: Any, source: Any = None) -> None: ...
+    @staticmethod
+    def from_capsule(capsule: Any, keepalive: Any = None, source: str = ...) -> Library: ...
+    def describe(self) -> dict[str, Any]: ...
+
+class Pool:
+    threads: int
+    closed: bool
+    capsule: Any
+
+    def __init__(self, threads: int) -> None: ...
+    def close(self) -> None: ...
+
+class Vec:
+    library: Library
+    worlds: int
+    closed: bool
+    capsule: Any
+    in_flight: int
+
+    def __init__(
+        self,
+        library: Library,
+        worlds: int,
+        *,
+        arrays: dict[str, np.ndarray],
+        params: np.ndarray | None = None,
+        param_arrays: dict[str, np.ndarray] | None = None,
+        autoreset: int = 0,
+        max_steps: int | None = None,
+    ) -> None: ...
+    def close(self) -> None: ...
+    def set_params(
+        self, table: np.ndarray | None, arrays: dict[str, np.ndarray] | None = None
+    ) -> None: ...
+    def step(self, pool: Pool | None = None) -> None: ...
+    def step_range(self, lo: int, hi: int) -> None: ...
+    def reset(self, seeds: np.ndarray | None = None, mask: np.ndarray | None = None) -> None: ...
+    def observe(self) -> None: ...
+    def draw(self, world: int, frame: np.ndarray) -> None: ...
+    def take_failure(self) -> dict[str, Any] | None: ...
+
+class AsyncStepper:
+    in_flight: int
+    ready: int
+
+    def __init__(self, vec: Vec, pool: Pool | None = None) -> None: ...
+    def submit(self, worlds: np.ndarray) -> None: ...
+    def wait(self, n: int) -> np.ndarray: ...
+    def close(self) -> None: ...
+
+class ActionSlots:
+    def __init__(
+        self,
+        slots: np.ndarray,
+        offset: int,
+        shape: tuple[int, ...],
+        choices: Sequence[int] | np.ndarray | None = None,
+    ) -> None: ...
+    def take(self, values: Any, targets: np.ndarray | None = None) -> int: ...
+
+class EpisodeTotals:
+    values: np.ndarray
+
+    def __init__(self, vec: Vec) -> None: ...
+    def clear(self) -> None: ...
+    def count(self) -> int: ...
+    def count_worlds(self, worlds: np.ndarray) -> int: ...
