@@ -201,8 +201,8 @@ def test_sizes(walk: Path) -> None:
     walk.write_text(WALK.replace("#include", "#ifndef SIZE\n#define SIZE 4\n#endif\n#include", 1))
     for value in (3, -1):
         compile.build(walk, defines={"SIZE": value})
-    with pytest.raises(ArgumentError, match=r"walk\.c has no compile-time size SIZ: did you mean"):
-        compile.build(walk, defines={"SIZ": 3})
+    with pytest.raises(ArgumentError, match=r"walk\.c has no compile-time size SIZES: did you mean"):
+        compile.build(walk, defines={"SIZES": 3})
     with pytest.raises(ArgumentError, match="has no compile-time size AGENTS: it has SIZE"):
         compile.build(walk, defines={"AGENTS": 3})
     for value in (2.5, "3", True, None):
