@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,11 +12,10 @@ from typing import Any
 
 from . import _core
 from .compile import build, prebuilt
-from .errors import ArgumentError, ArgumentTypeError
+from .errors import ArgumentError, ArgumentTypeError, EnvDefinitionError
+from .numba.define import options_of
 from .registration import registered
 from .spec import EnvSpec
-
-_COMPILED_LATER = {".pyx": "Cython", ".py": "Python"}
 
 
 @dataclass(frozen=True)
@@ -32,27 +32,69 @@ def resolve(
 ) -> Resolved:
     """Finds, compiles when needed, and loads the environment `env`.
 
-    env: a registered name, or the path of a C file; defines: compile-time sizes.
+    env: a registered name, the path of a C or Cython file, of a Python file that holds one Numba
+        environment or with the name of one (my_env.py:Snake), or a Numba environment's class;
+    defines: compile-time sizes.
 
     Raises:
         ArgumentError: an unknown name, no such file, a kind that cannot be used yet.
         CompileError, EnvDefinitionError: the file does not compile or defines no environment.
     """
     defines = dict(defines or {})
+    if options_of(env):
+        return _numba(env, defines, checked)
     name, source, shipped = _locate(env)
+    if source.suffix == ".py":
+        return _numba(_class_in(source, name, defines), {}, checked)
     path = prebuilt(name) if shipped and not defines and not checked else None
     if path is None:
         path = build(source, defines=defines, checked=checked)
     library = _core.Library(str(path), source)
-    return Resolved(library, EnvSpec.from_library(library), source)
+    language = "cython" if source.suffix == ".pyx" else "c"
+    return Resolved(library, EnvSpec.from_library(library, language), source)
+
+
+def split_class(text: str) -> tuple[str, str]:
+    """File and class of "my_env.py:Snake"; no class ("") for anything else."""
+    file, colon, name = text.rpartition(":")
+    return (file, name) if colon and file.endswith(".py") else (text, "")
+
+
+def _numba(cls: type, defines: Mapping[str, int], checked: bool) -> Resolved:
+    from .numba.loading import library_of, resized
+
+    library = library_of(resized(cls, defines), checked=checked)
+    source = Path(inspect.getsourcefile(cls) or "")
+    return Resolved(library, EnvSpec.from_library(library, "numba"), source)
+
+
+def _class_in(source: Path, name: str, defines: Mapping[str, int]) -> type:
+    """The Numba environment `name` ("": the only one) of a Python file."""
+    from .numba.loading import classes_in
+
+    found = classes_in(source, defines)
+    if name in found or (not name and len(found) == 1):
+        return found[name or next(iter(found))]
+    if not found:
+        raise EnvDefinitionError(
+            f"{source} defines no environment: put @headrace.numba_env in front of a class "
+            "(plain Python environments need the 'processes' executor, which this version does "
+            "not have yet)"
+        )
+    if not name:
+        raise ArgumentError(
+            f"{source.name} defines {len(found)} environments ({', '.join(found)}): say which one, "
+            f"{source.name}:{next(iter(found))}"
+        )
+    raise ArgumentError(f"{source.name} has no environment {name}: it has {', '.join(found)}")
 
 
 def _locate(env: Any) -> tuple[str, Path, bool]:
-    """(name, source file, whether it is a shipped environment)."""
+    """(name, source file, whether it is a shipped environment); the name of a class in Python."""
     if callable(env) or isinstance(env, (list, tuple)):
         raise ArgumentError(
             "env is a Python callable: these need the 'processes' executor, which this version "
-            "does not have yet; give a shipped name or a C file"
+            "does not have yet; give a shipped name or a source file"
         )
     if not isinstance(env, (str, os.PathLike)):
         raise ArgumentTypeError(
@@ -61,12 +103,14 @@ def _locate(env: Any) -> tuple[str, Path, bool]:
     text = os.fspath(env)
     known = registered()
     if isinstance(env, str) and text in known:
-        return text, known[text].path, known[text].shipped
-    path = Path(text).expanduser()
-    if path.suffix == ".c":
+        path = known[text].path
+        return "" if path.suffix == ".py" else text, path, known[text].shipped
+    file, name = split_class(text)
+    path = Path(file).expanduser()
+    if path.suffix in (".c", ".pyx", ".py"):
         if not path.is_file():
             raise ArgumentError(f"env {text!r}: there is no such file")
-        return path.stem, path.resolve(), False
+        return name if path.suffix == ".py" else path.stem, path.resolve(), False
     raise ArgumentError(_unknown(text, path, list(known)))
 
 
@@ -75,14 +119,8 @@ def _unknown(text: str, path: Path, names: list[str]) -> str:
         if text.startswith(f"{prefix}:"):
             return (
                 f"env {text!r}: environments of {prefix} need the 'processes' executor, which "
-                "this version does not have yet; give a shipped name or a C file"
+                "this version does not have yet; give a shipped name or a source file"
             )
-    suffix = Path(text.split(":")[0]).suffix
-    if suffix in _COMPILED_LATER:
-        return (
-            f"env {text!r}: environments in {_COMPILED_LATER[suffix]} cannot be used yet; give a "
-            "shipped name or a C file"
-        )
     for name in names:
         if text in (f"headrace/{name}", name.lower()) or text.lower() == name:
             return f"env {text!r} is unknown: did you mean {name!r}?"
@@ -90,6 +128,6 @@ def _unknown(text: str, path: Path, names: list[str]) -> str:
     if close:
         return f"env {text!r} is unknown: did you mean {close[0]!r}?"
     if path.exists():
-        return f"env {text!r} is not a C file: its name must end in .c"
+        return f"env {text!r} is no source file: its name must end in .c, .pyx or .py"
     shipped = ", ".join(names) or "none"
-    return f"env {text!r} is unknown: give a C file or one of the registered names ({shipped})"
+    return f"env {text!r} is unknown: give a source file or one of the registered names ({shipped})"

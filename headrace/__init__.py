@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .engine.errors import HeadraceError
     from .engine.make import make_vec
+    from .engine.numba import array, discrete, field, maths, numba_env
     from .engine.registration import register
     from .engine.vector import VecEnv
     from .trainers.config import TrainConfig
@@ -32,8 +33,13 @@ __all__ = [
     "TrainConfig",
     "TrainResult",
     "VecEnv",
+    "array",
+    "discrete",
     "evaluate",
+    "field",
     "make_vec",
+    "maths",
+    "numba_env",
     "register",
     "train",
 ]
@@ -44,8 +50,13 @@ _HOMES = {
     "TrainConfig": ".trainers.config",
     "TrainResult": ".trainers.train",
     "VecEnv": ".engine.vector",
+    "array": ".engine.numba",
+    "discrete": ".engine.numba",
     "evaluate": ".trainers.evaluate",
+    "field": ".engine.numba",
     "make_vec": ".engine.make",
+    "maths": ".engine.numba",
+    "numba_env": ".engine.numba",
     "register": ".engine.registration",
     "train": ".trainers.train",
 }
