@@ -93,7 +93,8 @@ def _inlined(text: str, *, everything: bool) -> Any:
     module = llvm.parse_assembly(text)
     if everything:
         for function in module.functions:
-            if not function.is_declaration:
+            kept_apart = any(b"noinline" in each for each in function.attributes)
+            if not function.is_declaration and not kept_apart:
                 function.add_function_attribute("alwaysinline")
     return module
 
@@ -126,21 +127,22 @@ def _refuse_left_over(module: Any, layout: Layout) -> None:
     ]
     if not needed:
         return
-    raised = _exceptions(module)
-    if raised:
-        raise EnvDefinitionError(messages.may_raise(layout, raised))
+    who = layout.cls.__name__
     if any("random_state" in name for name in needed):
         raise EnvDefinitionError(
-            f"{layout.where}: class {layout.cls.__name__} draws from NumPy's or Python's random "
+            f"{messages.place(layout, messages.draws)}: {who} draws from NumPy's or Python's random "
             "numbers: draw from `rng`, whose numbers depend on the world's seed alone"
         )
+    raised = _exceptions(module)
     if any(name.startswith("NRT_") for name in needed):
         raise EnvDefinitionError(
-            f"{layout.where}: class {layout.cls.__name__} allocates memory in a function: keep "
-            "arrays in the state, and write loops instead of making new arrays or lists"
+            f"{messages.place(layout, messages.allocates)}: {who} allocates memory in a function: "
+            "keep arrays in the state, and write loops instead of making new arrays or lists"
         )
+    if raised:
+        raise EnvDefinitionError(messages.may_raise(layout, raised))
     raise EnvDefinitionError(
-        f"{layout.where}: class {layout.cls.__name__} uses what compiled environments cannot: "
+        f"{layout.where}: {who} uses what compiled environments cannot: "
         f"{', '.join(sorted(needed)[:3])}"
     )
 

@@ -11,7 +11,7 @@ import traceback
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import njit, types
 
 from .. import _core
 from . import messages, source
@@ -118,5 +118,5 @@ def _compiled(function: source.Function, name: str, converters: Any) -> Any:
     prepared = source.prepare(function, checked=True)
     adapter = wrap(adapted(wrap(prepared.realise(wrap)), name, converters))
     with messages.at_the_authors_line(function, name):
-        adapter.compile(("intp",) * adapter.py_func.__code__.co_argcount)
+        adapter.compile((types.intp,) * adapter.py_func.__code__.co_argcount)
     return adapter

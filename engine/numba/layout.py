@@ -36,6 +36,10 @@ _NEEDED = ("reset", "step", "observe")
 # arguments that a function only reads
 CONSTANT = {"p", "a"}
 CONSTANT_STATE = set(FUNCTIONS) - {"reset", "step"}
+RNG_METHODS = (
+    "bits", "unit", "uniform", "uniforms", "normal", "randint", "bernoulli", "shuffle",
+)  # fmt: skip
+INTERPRETED = {"print", "input", "open", "eval", "exec"}
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,7 @@ def lay_out(cls: type) -> Layout:
         if each.kind == "box" and each.dtype != "float32":
             raise fail(f"action {name!r} is {each.dtype}: a continuous action is float32")
     params, params_size = _params(members.get("params", {}), fail)
-    return Layout(
+    layout = Layout(
         cls=cls,
         where=where,
         name=options.name or default_name(cls),
@@ -128,6 +132,27 @@ def lay_out(cls: type) -> Layout:
         metrics=options.metrics,
         functions=_functions(cls, members, options, fail),
     )
+    _check_members(layout)
+    return layout
+
+
+def _check_members(layout: Layout) -> None:
+    """Members and calls that the functions cannot have; Numba's own words would be harder."""
+    members = {
+        "p": [param.name for param in layout.params],
+        "s": list(layout.state.names or ()),
+        "a": list(layout.action.names or ()),
+        "o": list(layout.obs.names or ()),
+        "out": list(OUTCOME.names or ()),
+        "m": list(layout.metrics),
+        "rng": RNG_METHODS,
+    }
+    for name, function in layout.functions.items():
+        meant = zip(function.arguments, FUNCTIONS[name], strict=True)
+        known = {given: members[each] for given, each in meant if each in members}
+        source.refuse_unknown_members(function, known)
+        if name != "draw":
+            source.refuse_calls(function, INTERPRETED)
 
 
 def _fields(what: str, given: Any, fail: Any) -> dict[str, Field]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,7 +33,8 @@ def at_the_authors_line(function: Function, name: str) -> Iterator[None]:
 def explained(text: str, function: Function, name: str) -> str:
     """file:line, what is wrong, and the line itself."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    places = re.findall(r'File "([^"]+)", line (\d+)', plain)
+    places = re.findall(r'lowering ".*" at (.+) \((\d+)\)', plain)
+    places = places or re.findall(r'File "([^"]+)", line (\d+)', plain)
     own = [int(line) for file, line in places if _is_file(function.filename, file)]
     line = own[-1] if own else function.node.lineno
     shown = linecache.getline(function.filename, line).strip()
@@ -52,7 +55,7 @@ def may_raise(layout: Layout, raised: list[tuple[type, tuple[Any, ...], Any]]) -
 
 
 def _is_file(filename: str, shown: str) -> bool:
-    return filename == shown or filename.endswith(shown.lstrip("."))
+    return filename == os.path.abspath(shown)
 
 
 _NOISE = re.compile(
@@ -70,6 +73,9 @@ def _reason(plain: str) -> str:
         called = re.match(r"No implementation of function Function\((.+?)\) found", line)
         if called and signature:
             name = re.sub(r"<[\w\s-]*?(\S+?)(?: at .*)?>", r"\1", called[1])
+            if name.startswith("_"):  # a method of the generator: types.py
+                signature = re.sub(r"^\w+\(rng(, )?", f"rng.{name[1:]}(", signature)
+                return f"the generator cannot be called like this: {_simplified(signature)}"
             return f"Numba has no {name} for these types: {_simplified(signature)}"
     kept = [line for line in lines if line and not _NOISE.match(line)]
     return _simplified(kept[0] if kept else plain.strip().splitlines()[0])
@@ -79,4 +85,35 @@ def _simplified(text: str) -> str:
     """Types by the names an author knows."""
     text = re.sub(r"Record\((?:[^()]|\([^()]*\))*\)", "record", text)
     text = re.sub(r"Params\((?:[^()]|\([^()]*\))*\)", "the parameters `p`", text)
+    text = re.sub(r": (%|i\d+\*).*", "", text)  # what it is called in LLVM
     return text.replace("unicode_type", "str")
+
+
+_MAKERS = {
+    "array", "arange", "copy", "empty", "full", "linspace", "ones", "repeat", "tile", "where",
+    "zeros",
+}  # fmt: skip
+
+
+def allocates(node: ast.AST) -> bool:
+    """Whether an expression probably makes a new array, list or string."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.func.attr.removesuffix("_like") in _MAKERS
+    return isinstance(node, (ast.List, ast.ListComp, ast.Dict, ast.Set, ast.JoinedStr))
+
+
+def draws(node: ast.AST) -> bool:
+    """Whether an expression is np.random, or a function of Python's random."""
+    if isinstance(node, ast.Attribute):
+        return node.attr == "random"
+    return isinstance(node, ast.Name) and node.id == "random"
+
+
+def place(layout: Layout, guilty: Callable[[ast.AST], bool]) -> str:
+    """File and line of the first guilty expression in a function; else those of the class."""
+    for name, function in layout.functions.items():
+        if name != "draw":
+            for node in ast.walk(function.node):
+                if isinstance(node, ast.expr) and guilty(node):
+                    return f"{function.filename}:{node.lineno}"
+    return layout.where

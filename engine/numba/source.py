@@ -12,12 +12,13 @@ from __future__ import annotations
 import ast
 import builtins
 import copy
+import difflib
 import functools
 import hashlib
 import inspect
 import linecache
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,6 +111,39 @@ def refuse_writes(function: Function, short: str, constant: set[str]) -> None:
                     f"{function.filename}:{target.lineno}: {short} writes to "
                     f"{ast.unparse(target)}, but {root.id} is only to be read there"
                 )
+
+
+def refuse_unknown_members(function: Function, members: Mapping[str, Collection[str]]) -> None:
+    """Raises at the first member that an argument does not have; `members` by argument."""
+    for node in ast.walk(function.node):
+        if not isinstance(node, ast.Attribute):
+            continue
+        owner = node.value.value if isinstance(node.value, ast.Subscript) else node.value
+        if not isinstance(owner, ast.Name) or owner.id not in members:
+            continue
+        known = members[owner.id]
+        if node.attr not in known:
+            close = difflib.get_close_matches(node.attr, known, 1)
+            has = ", ".join(known) or "no members"
+            raise EnvDefinitionError(
+                f"{function.filename}:{node.lineno}: {owner.id} has no {node.attr!r}: "
+                + (f"did you mean {close[0]!r}?" if close else f"it has {has}")
+            )
+
+
+def refuse_calls(function: Function, names: Collection[str]) -> None:
+    """Raises at the first call of a built-in function that needs the interpreter."""
+    for node in ast.walk(function.node):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in names
+            and node.func.id not in function.function.__globals__
+        ):
+            raise EnvDefinitionError(
+                f"{function.filename}:{node.lineno}: {node.func.id} cannot be called in "
+                f"{function.name}, which is compiled and runs without the interpreter"
+            )
 
 
 def prepare(function: Function, *, checked: bool) -> Prepared:
