@@ -130,8 +130,8 @@ def _refuse_left_over(module: Any, layout: Layout) -> None:
     who = layout.cls.__name__
     if any("random_state" in name for name in needed):
         raise EnvDefinitionError(
-            f"{messages.place(layout, messages.draws)}: {who} draws from NumPy's or Python's random "
-            "numbers: draw from `rng`, whose numbers depend on the world's seed alone"
+            f"{messages.place(layout, messages.draws)}: {who} draws from NumPy's or Python's "
+            "random numbers: draw from `rng`, whose numbers depend on the world's seed alone"
         )
     raised = _exceptions(module)
     if any(name.startswith("NRT_") for name in needed):
