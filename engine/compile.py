@@ -23,6 +23,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from . import cython_env
 from .errors import ArgumentError, CacheError, CompileError
 
 INCLUDE_DIR = Path(__file__).resolve().parent / "include"
@@ -63,7 +64,7 @@ def build(
     checked: bool = False,
     sanitize: bool = False,
 ) -> Path:
-    """The shared library of the environment in the C file `path`, compiled when it is not cached.
+    """The shared library of the environment in a C or Cython file, compiled when it is not cached.
 
     Args:
         path: the author's source file.
@@ -88,12 +89,19 @@ def build(
     key = [content_hash, *flags, *_compiler_identity(tuple(compiler)), _cpu_identity()]
     if checked or sanitize:  # these contain the author's path, for their reports
         key.append(str(source))
+    if source.suffix == ".pyx":
+        key += cython_env.identity(INCLUDE_DIR)
     digest = hashlib.sha256("\0".join(key).encode()).hexdigest()[:24]
     library = cache_dir() / f"{source.stem}-{digest}.so"
     if not library.exists():
         macros = [f"-D{name}={value}" for name, value in sizes.items()]
         macros.append(f'-DHR_SOURCE_HASH="{content_hash}"')
-        _compile([*compiler, *flags, *macros, f"-I{INCLUDE_DIR}"], source, library)
+        command = [*compiler, *flags, *macros, f"-I{INCLUDE_DIR}"]
+        if source.suffix == ".pyx":
+            with cython_env.translated(source, INCLUDE_DIR) as c_file:
+                _compile([*command, *cython_env.flags()], c_file, library, source)
+        else:
+            _compile(command, source, library, source)
     return library
 
 
@@ -106,8 +114,9 @@ def prebuilt(name: str) -> Path | None:
     """
     if os.environ.get("HEADRACE_PREBUILT") == "0":
         return None
-    source = PREBUILT_DIR.parent / f"{name}.c"
-    if not source.is_file():
+    sources = [PREBUILT_DIR.parent / f"{name}{suffix}" for suffix in (".c", ".pyx")]
+    source = next((each for each in sources if each.is_file()), None)
+    if source is None:
         return None
     expected = source_hash(source, {}).encode()
     for level in reversed(_usable_levels()):
@@ -305,13 +314,16 @@ def _usable_levels() -> list[str]:
     return levels
 
 
-def _compile(command: list[str], source: Path, library: Path) -> None:
-    """Compiles into `library` by a rename, so that nobody ever sees half a file."""
+def _compile(command: list[str], c_file: Path, library: Path, source: Path) -> None:
+    """Compiles into `library` by a rename, so that nobody ever sees half a file.
+
+    source: what messages call the C file.
+    """
     try:
         with tempfile.TemporaryDirectory(dir=library.parent, prefix=".build-") as folder:
             partial = Path(folder) / "library.so"
             done = subprocess.run(
-                [*command, str(source), "-o", str(partial), "-lm"],
+                [*command, str(c_file), "-o", str(partial), "-lm"],
                 capture_output=True,
                 text=True,
                 errors="replace",
