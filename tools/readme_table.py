@@ -68,7 +68,7 @@ def table(env: dict[str, Any], train: dict[str, Any]) -> str:
         lines.append(f"| {text} | {each['threads']} | {million:.3g} | {ratio:.2g} |")
     solved = next(each for key, each in training.items() if key[0] == "solve-preset")
     lines.append(
-        f"| **Solved** (return {solved['note'].split()[1]}), median of {solved['repeats']} seeds "
+        f"| **Solved** ({solved['note'].split(',')[0]}), median of {solved['repeats']} seeds "
         f"| {solved['threads']} | | **{solved['median']:.2g} s** |"
     )
     return "\n".join(lines)
