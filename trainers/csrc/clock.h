@@ -5,16 +5,14 @@
 #include <stddef.h>
 #include <time.h>
 
-static inline double hr_now(void)
-{
+static inline double hr_now(void) {
     struct timespec now;
     timespec_get(&now, TIME_UTC);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 /* Adds the time since *mark to seconds[stage] and moves *mark on; nothing when seconds is NULL. */
-static inline void hr_lap(double *seconds, int stage, double *mark)
-{
+static inline void hr_lap(double *seconds, int stage, double *mark) {
     if (seconds != NULL) {
         const double now = hr_now();
         seconds[stage] += now - *mark;

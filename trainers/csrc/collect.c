@@ -27,13 +27,11 @@ typedef struct call {
 
 static int64_t tile_bytes(int64_t features) { return features * HR_TILE * (int64_t)sizeof(float); }
 
-int64_t hr_collect_scratch(const hr_net *net, int agents)
-{
+int64_t hr_collect_scratch(const hr_net *net, int agents) {
     return tile_bytes(net->hidden + 2 * net->outputs + agents + 2 * net->features + 2);
 }
 
-static scratch carve(const hr_collector *c, int worker)
-{
+static scratch carve(const hr_collector *c, int worker) {
     const hr_net *net = c->net;
     scratch s;
     s.hidden = (float *)(c->scratch + worker * c->scratch_size);
@@ -48,8 +46,7 @@ static scratch carve(const hr_collector *c, int worker)
 }
 
 /* Where the first number that is not finite lies; the kernel has found that there is one. */
-static hr_fault find_bad(int kind, const float *x, int features, int step, int64_t row)
-{
+static hr_fault find_bad(int kind, const float *x, int features, int step, int64_t row) {
     for (int r = 0; r < HR_TILE; r++)
         for (int f = 0; f < features; f++)
             if (!isfinite(x[f * HR_TILE + r]))
@@ -57,8 +54,7 @@ static hr_fault find_bad(int kind, const float *x, int features, int step, int64
     return (hr_fault){0};
 }
 
-static void write_actions(const hr_net *net, const int32_t *actions, int rows, char *into)
-{
+static void write_actions(const hr_net *net, const int32_t *actions, int rows, char *into) {
     if (net->heads == 1 && net->action_size == 4 && net->head[0].kind == HR_CATEGORICAL) {
         memcpy(into, actions, sizeof(int32_t) * (size_t)rows);
         return;
@@ -80,19 +76,15 @@ static void write_actions(const hr_net *net, const int32_t *actions, int rows, c
 }
 
 /* mask[columns][64] from [rows][columns]; lanes beyond the batch allow everything. */
-static void transpose_mask(const uint8_t *from, int rows, int columns, uint8_t *mask)
-{
-    if (rows < HR_TILE)
-        memset(mask, 1, (size_t)columns * HR_TILE);
+static void transpose_mask(const uint8_t *from, int rows, int columns, uint8_t *mask) {
+    if (rows < HR_TILE) memset(mask, 1, (size_t)columns * HR_TILE);
     for (int r = 0; r < rows; r++)
-        for (int k = 0; k < columns; k++)
-            mask[k * HR_TILE + r] = from[(int64_t)r * columns + k];
+        for (int k = 0; k < columns; k++) mask[k * HR_TILE + r] = from[(int64_t)r * columns + k];
 }
 
 /* Encodes a tile; its statistics and its normalisation where these are on. */
 static hr_fault encode(const call *run, int64_t row, int rows, int step, const float *valid,
-                       double *sums, float *x)
-{
+                       double *sums, float *x) {
     const hr_collector *c = run->collector;
     const hr_vec *vec = c->vec;
     const hr_net *net = c->net;
@@ -110,12 +102,10 @@ static hr_fault encode(const call *run, int64_t row, int rows, int step, const f
 }
 
 /* Values of the final observations that wait, to where they belong. */
-static void flush_finals(const call *run, scratch *s)
-{
+static void flush_finals(const call *run, scratch *s) {
     const hr_collector *c = run->collector;
     const hr_net *net = c->net;
-    if (s->waiting == 0)
-        return;
+    if (s->waiting == 0) return;
     if (c->obs_clip > 0.0f)
         c->kernels->normalize(net->features, run->weights->obs_mean, run->weights->obs_scale,
                               c->obs_clip, s->finals);
@@ -126,28 +116,24 @@ static void flush_finals(const call *run, scratch *s)
 }
 
 /* Takes one row's final observation into the tile of those that wait for their value. */
-static hr_fault add_final(const call *run, scratch *s, int64_t row, int step, int64_t place)
-{
+static hr_fault add_final(const call *run, scratch *s, int64_t row, int step, int64_t place) {
     const hr_collector *c = run->collector;
     const hr_net *net = c->net;
     const char *from = (const char *)c->vec->final_obs + row * net->obs_size;
     c->kernels->encode(net, from, 1, NULL, s->x);
     for (int f = 0; f < net->features; f++) {
         const float value = s->x[f * HR_TILE];
-        if (!isfinite(value))
-            return (hr_fault){HR_FAULT_OBS, step, row, f, value};
+        if (!isfinite(value)) return (hr_fault){HR_FAULT_OBS, step, row, f, value};
         s->finals[f * HR_TILE + s->waiting] = value;
     }
     s->places[s->waiting++] = place;
-    if (s->waiting == HR_TILE)
-        flush_finals(run, s);
+    if (s->waiting == HR_TILE) flush_finals(run, s);
     return (hr_fault){0};
 }
 
 /* Episodes that ended in the step just taken: their results, and the value of what was cut. */
 static hr_fault record_ends(const call *run, scratch *s, int block, int64_t row, int rows, int step,
-                            int64_t tile)
-{
+                            int64_t tile) {
     hr_collector *c = run->collector;
     const hr_vec *vec = c->vec;
     hr_rollout *ro = run->rollout;
@@ -155,29 +141,24 @@ static hr_fault record_ends(const call *run, scratch *s, int block, int64_t row,
     hr_fault fault = {0};
     for (int r = 0; r < rows && fault.kind == 0; r++) {
         const int64_t at = tile * HR_TILE + r;
-        if (ro->done[at] == 0.0f)
-            continue;
+        if (ro->done[at] == 0.0f) continue;
         episodes[c->logs[block].episodes++] = (hr_episode){
             step, (int32_t)(row + r), vec->last_return[row + r], vec->last_length[row + r]};
-        if (!vec->batch.terminated[row + r])
-            fault = add_final(run, s, row + r, step, at);
-        if (c->discounted)
-            c->discounted[row + r] = 0.0f;
+        if (!vec->batch.terminated[row + r]) fault = add_final(run, s, row + r, step, at);
+        if (c->discounted) c->discounted[row + r] = 0.0f;
     }
     return fault;
 }
 
 /* Rewards scaled by the spread of discounted returns, whose sums go to the learner. */
-static void normalize_rewards(const call *run, int64_t row, int rows, int64_t tile, double *sums)
-{
+static void normalize_rewards(const call *run, int64_t row, int rows, int64_t tile, double *sums) {
     const hr_collector *c = run->collector;
     float *reward = run->rollout->reward + tile * HR_TILE;
     const float *valid = run->rollout->valid + tile * HR_TILE;
     float *total = c->discounted + row;
     const float mean = run->weights->reward_mean, scale = run->weights->reward_scale;
     for (int r = 0; r < rows; r++) {
-        if (valid[r] == 0.0f)
-            continue;
+        if (valid[r] == 0.0f) continue;
         total[r] = total[r] * c->gae.gamma + reward[r];
         const double d = (double)(total[r] - mean);
         sums[0] += 1.0;
@@ -190,8 +171,7 @@ static void normalize_rewards(const call *run, int64_t row, int rows, int64_t ti
 
 /* Rewards, ends and validity of one tile after the step. */
 static hr_fault record(const call *run, scratch *s, int block, int64_t row, int rows, int step,
-                       int64_t tile)
-{
+                       int64_t tile) {
     hr_collector *c = run->collector;
     const hr_vec *vec = c->vec;
     hr_rollout *ro = run->rollout;
@@ -207,20 +187,17 @@ static hr_fault record(const call *run, scratch *s, int block, int64_t row, int 
     return ends ? record_ends(run, s, block, row, rows, step, tile) : (hr_fault){0};
 }
 
-static int rows_in(const hr_collector *c, int64_t row)
-{
+static int rows_in(const hr_collector *c, int64_t row) {
     const int64_t left = c->vec->rows - row;
     return left > HR_TILE ? HR_TILE : left > 0 ? (int)left : 0;
 }
 
 /* Which lanes of a tile are transitions of the step to come; returns how many. */
-static int mark_valid(const hr_vec *vec, int64_t row, int rows, float *valid)
-{
+static int mark_valid(const hr_vec *vec, int64_t row, int rows, float *valid) {
     const uint8_t *present = vec->env->present ? vec->present + row : NULL;
     int count = 0;
     if (rows == HR_TILE && !present) {
-        for (int r = 0; r < HR_TILE; r++)
-            valid[r] = 1.0f;
+        for (int r = 0; r < HR_TILE; r++) valid[r] = 1.0f;
         return HR_TILE;
     }
     for (int r = 0; r < HR_TILE; r++) {
@@ -233,8 +210,7 @@ static int mark_valid(const hr_vec *vec, int64_t row, int rows, float *valid)
 
 /* Encode, forward and sample one tile; its actions go to the batch. */
 static hr_fault act(const call *run, scratch *s, int block, int64_t row, int rows, int step,
-                    int64_t tile, double *seconds)
-{
+                    int64_t tile, double *seconds) {
     const hr_collector *c = run->collector;
     const hr_vec *vec = c->vec;
     const hr_net *net = c->net;
@@ -246,13 +222,11 @@ static hr_fault act(const call *run, scratch *s, int block, int64_t row, int row
     double mark = hr_start(seconds);
     ro->tile_rows[tile] = mark_valid(vec, row, rows, ro->valid + tile * HR_TILE);
     hr_fault fault = encode(run, row, rows, step, ro->valid + tile * HR_TILE, sums, x);
-    if (fault.kind)
-        return fault;
+    if (fault.kind) return fault;
     hr_lap(seconds, HR_TIME_ENCODE, &mark);
     hr_forward(net, c->kernels, run->weights->params, x, s->hidden, s->out);
     hr_lap(seconds, HR_TIME_FORWARD, &mark);
-    if (mask)
-        transpose_mask(vec->mask + row * net->mask_size, rows, net->mask_size, mask);
+    if (mask) transpose_mask(vec->mask + row * net->mask_size, rows, net->mask_size, mask);
     const hr_draw draw = {c->key, c->step + (uint64_t)step, (uint32_t)row, 0};
     c->kernels->sample(net, run->weights->params, s->out, mask, &draw, actions,
                        ro->logp + tile * HR_TILE, s->work);
@@ -264,8 +238,7 @@ static hr_fault act(const call *run, scratch *s, int block, int64_t row, int row
 }
 
 /* V of the observations after the last step, then the block's advantages. */
-static hr_fault finish_block(const call *run, scratch *s, int block, int64_t first_row)
-{
+static hr_fault finish_block(const call *run, scratch *s, int block, int64_t first_row) {
     const hr_collector *c = run->collector;
     hr_rollout *ro = run->rollout;
     const int value_at = (c->net->outputs - 1) * HR_TILE;
@@ -273,8 +246,7 @@ static hr_fault finish_block(const call *run, scratch *s, int block, int64_t fir
     for (int part = 0; part < ro->agents; part++) {
         const int64_t row = first_row + (int64_t)part * HR_TILE;
         hr_fault fault = encode(run, row, rows_in(c, row), ro->horizon, NULL, NULL, s->x);
-        if (fault.kind)
-            return fault;
+        if (fault.kind) return fault;
         hr_forward_value(c->net, c->kernels, run->weights->params, s->x, s->hidden, s->out);
         memcpy(s->last + part * HR_TILE, s->out + value_at, sizeof(float) * HR_TILE);
     }
@@ -286,8 +258,7 @@ static hr_fault finish_block(const call *run, scratch *s, int block, int64_t fir
     return (hr_fault){0};
 }
 
-static hr_fault run_block(const call *run, scratch *s, int block, double *seconds)
-{
+static hr_fault run_block(const call *run, scratch *s, int block, double *seconds) {
     hr_collector *c = run->collector;
     hr_vec *vec = c->vec;
     hr_rollout *ro = run->rollout;
@@ -299,8 +270,7 @@ static hr_fault run_block(const call *run, scratch *s, int block, double *second
         for (int part = 0; part < ro->agents; part++) {
             const int64_t at = row + (int64_t)part * HR_TILE;
             fault = act(run, s, block, at, rows_in(c, at), t, tile + part, seconds);
-            if (fault.kind)
-                return fault;
+            if (fault.kind) return fault;
         }
         double mark = hr_start(seconds);
         vec->step(vec, lo, hi);
@@ -308,8 +278,7 @@ static hr_fault run_block(const call *run, scratch *s, int block, double *second
         for (int part = 0; part < ro->agents; part++) {
             const int64_t at = row + (int64_t)part * HR_TILE;
             fault = record(run, s, block, at, rows_in(c, at), t, tile + part);
-            if (fault.kind)
-                return fault;
+            if (fault.kind) return fault;
         }
         hr_lap(seconds, HR_TIME_RECORD, &mark);
     }
@@ -319,8 +288,7 @@ static hr_fault run_block(const call *run, scratch *s, int block, double *second
     return fault;
 }
 
-static void collect_task(void *arg, int64_t task, int worker)
-{
+static void collect_task(void *arg, int64_t task, int worker) {
     const call *run = arg;
     hr_collector *c = run->collector;
     const int block = (int)task;
@@ -337,8 +305,7 @@ static void collect_task(void *arg, int64_t task, int worker)
 }
 
 /* The blocks' episodes in order of step and row: each block's are already. */
-static void merge_episodes(hr_collector *c, hr_rollout *ro)
-{
+static void merge_episodes(hr_collector *c, hr_rollout *ro) {
     const int64_t room = (int64_t)ro->horizon * ro->agents * HR_TILE;
     int64_t count = 0;
     for (int t = 0; t < ro->horizon; t++)
@@ -352,17 +319,14 @@ static void merge_episodes(hr_collector *c, hr_rollout *ro)
 }
 
 hr_fault hr_collect(hr_collector *collector, const hr_weights *weights, hr_rollout *rollout,
-                    const hr_pool_api *api, hr_pool *pool)
-{
+                    const hr_pool_api *api, hr_pool *pool) {
     call run = {collector, weights, rollout};
     api->run(pool, collect_task, &run, rollout->blocks);
     for (int b = 0; b < rollout->blocks; b++)
-        if (collector->logs[b].fault.kind)
-            return collector->logs[b].fault;
+        if (collector->logs[b].fault.kind) return collector->logs[b].fault;
     merge_episodes(collector, rollout);
     rollout->valid_rows = 0;
-    for (int64_t k = 0; k < rollout->tiles; k++)
-        rollout->valid_rows += rollout->tile_rows[k];
+    for (int64_t k = 0; k < rollout->tiles; k++) rollout->valid_rows += rollout->tile_rows[k];
     collector->step += (uint64_t)rollout->horizon;
     return (hr_fault){0};
 }

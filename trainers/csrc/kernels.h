@@ -10,13 +10,13 @@
 
 /* What the PPO loss needs beside the rows. */
 typedef struct hr_loss_options {
-    float clip;           /* range of the probability ratio around 1 */
-    float value_clip;     /* range of the value around the old one; 0: not clipped */
-    float value_coef;     /* weight of 0.5 (value - return)^2 */
-    float entropy_coef;   /* weight of the entropy bonus */
-    float advantage_mean; /* subtracted from advantages, then */
+    float clip;            /* range of the probability ratio around 1 */
+    float value_clip;      /* range of the value around the old one; 0: not clipped */
+    float value_coef;      /* weight of 0.5 (value - return)^2 */
+    float entropy_coef;    /* weight of the entropy bonus */
+    float advantage_mean;  /* subtracted from advantages, then */
     float advantage_scale; /* multiplied */
-    float scale;          /* 1 / valid rows of the minibatch */
+    float scale;           /* 1 / valid rows of the minibatch */
     float reserved;
 } hr_loss_options;
 
@@ -26,9 +26,9 @@ typedef struct hr_loss_rows {
     const float *logp;      /* of the behaviour policy */
     const float *value;     /* of the behaviour policy */
     const float *advantage;
-    const float *ret;     /* value target */
-    const float *valid;   /* 1 or 0 */
-    const uint8_t *mask;  /* [mask_size][64] or NULL */
+    const float *ret;    /* value target */
+    const float *valid;  /* 1 or 0 */
+    const uint8_t *mask; /* [mask_size][64] or NULL */
 } hr_loss_rows;
 
 /* Sums over valid rows. */
@@ -36,9 +36,9 @@ enum { HR_SUM_POLICY, HR_SUM_VALUE, HR_SUM_ENTROPY, HR_SUM_KL, HR_SUM_CLIPPED, H
 
 /* Which random stream a tile samples from. */
 typedef struct hr_draw {
-    uint64_t key;  /* hash of the run's seed */
-    uint64_t step; /* steps since the run began */
-    uint32_t row;  /* of lane 0; the others follow */
+    uint64_t key;   /* hash of the run's seed */
+    uint64_t step;  /* steps since the run began */
+    uint32_t row;   /* of lane 0; the others follow */
     int32_t greedy; /* 1: the most likely action, no randomness */
 } hr_draw;
 
@@ -60,8 +60,8 @@ typedef struct hr_moments {
 typedef struct hr_kernels {
     const char *name; /* instruction set */
     /* y[out][64] = activation(w x[in][64] + b); w [out][in] and b need no alignment. */
-    void (*layer)(int out, int in, int activation, const float *w, const float *b,
-                  const float *x, float *y);
+    void (*layer)(int out, int in, int activation, const float *w, const float *b, const float *x,
+                  float *y);
     /* dx[in][64] = (w^T dy) * activation'(h), h[in][64] being the layer's input; w has rows of
      * ld >= in floats. */
     void (*layer_back)(int out, int in, int ld, int activation, const float *w, const float *dy,
@@ -72,9 +72,8 @@ typedef struct hr_kernels {
                        const float *const *x, float *dw, float *db);
     /* Chooses actions[heads][64] from out[outputs][64] and writes their log-probability.
      * scratch: [outputs][64]. mask [mask_size][64] may be NULL. */
-    void (*sample)(const hr_net *net, const float *params, const float *out,
-                   const uint8_t *mask, const hr_draw *draw, int32_t *actions, float *logp,
-                   float *scratch);
+    void (*sample)(const hr_net *net, const float *params, const float *out, const uint8_t *mask,
+                   const hr_draw *draw, int32_t *actions, float *logp, float *scratch);
     /* dout[outputs][64] = gradient of the loss; adds to sums[HR_SUMS] and to the gradients of
      * the log standard deviations in grad. */
     void (*loss)(const hr_net *net, const float *params, const hr_loss_options *options,
@@ -82,8 +81,7 @@ typedef struct hr_kernels {
                  double *sums);
     /* x[features][64] from `rows` Obs structs (0 .. 64; the other lanes become 0, as do rows
      * with present[r] == 0 when present is not NULL). */
-    void (*encode)(const hr_net *net, const void *obs, int rows, const uint8_t *present,
-                   float *x);
+    void (*encode)(const hr_net *net, const void *obs, int rows, const uint8_t *present, float *x);
     /* Adds sum and sum of squares of x - mean over rows with valid != 0 to sum[features] and
      * square[features]. */
     void (*observe)(int features, const float *x, const float *mean, const float *valid,
@@ -103,8 +101,7 @@ typedef struct hr_kernels {
      * (last[rows] after the last one). Rows with valid == 0 get 0 and are stepped over. */
     void (*gae)(int steps, int rows, const float *reward, const float *value, const float *done,
                 const float *bootstrap, const float *valid, const float *last,
-                const hr_gae_options *options, float *advantage, float *ret,
-                hr_moments *moments);
+                const hr_gae_options *options, float *advantage, float *ret, hr_moments *moments);
     /* sum of squares of n floats (no alignment needed). */
     double (*square)(const float *x, int64_t n);
     /* One Adam step. Arrays of n floats need no alignment. */

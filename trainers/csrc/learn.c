@@ -24,24 +24,19 @@ typedef struct batch {
     int64_t chunks;
 } batch;
 
-int64_t hr_learn_scratch(const hr_net *net)
-{
+int64_t hr_learn_scratch(const hr_net *net) {
     const int64_t features = HR_PASS * (2 * (int64_t)net->hidden + net->outputs) + net->outputs;
     return features * HR_TILE * (int64_t)sizeof(float);
 }
 
-static scratch carve(const hr_learner *l, int worker)
-{
+static scratch carve(const hr_learner *l, int worker) {
     const int64_t hidden = (int64_t)l->net->hidden * HR_TILE;
     const int64_t outputs = (int64_t)l->net->outputs * HR_TILE;
     float *at = (float *)(l->scratch + worker * l->scratch_size);
     scratch s;
-    for (int k = 0; k < HR_PASS; k++, at += hidden)
-        s.hidden[k] = at;
-    for (int k = 0; k < HR_PASS; k++, at += hidden)
-        s.delta[k] = at;
-    for (int k = 0; k < HR_PASS; k++, at += outputs)
-        s.dout[k] = at;
+    for (int k = 0; k < HR_PASS; k++, at += hidden) s.hidden[k] = at;
+    for (int k = 0; k < HR_PASS; k++, at += hidden) s.delta[k] = at;
+    for (int k = 0; k < HR_PASS; k++, at += outputs) s.dout[k] = at;
     s.out = at;
     return s;
 }
@@ -50,17 +45,14 @@ static scratch carve(const hr_learner *l, int worker)
  * from the outer cache once: for the weight gradient, for their own delta, for the layer below. */
 #define BACK_UNITS 16
 
-static void offset_tiles(int tiles, float *const *base, int64_t feature, const float **moved)
-{
-    for (int k = 0; k < tiles; k++)
-        moved[k] = base[k] + feature * HR_TILE;
+static void offset_tiles(int tiles, float *const *base, int64_t feature, const float **moved) {
+    for (int k = 0; k < tiles; k++) moved[k] = base[k] + feature * HR_TILE;
 }
 
 /* Weight gradient of a layer, and where there is a layer below, the gradient by its output. */
 static void layer_backward(const hr_learner *l, const hr_tower *tower, int index, int tiles,
                            const float *const *dy, const scratch *s, const float *const *obs,
-                           float *grad)
-{
+                           float *grad) {
     const hr_layer *layer = &tower->layer[index];
     const float *w = l->params + layer->weight;
     float *dw = grad + layer->weight, *db = grad + layer->bias;
@@ -93,8 +85,7 @@ static void layer_backward(const hr_learner *l, const hr_tower *tower, int index
 
 /* Forward, loss and backward of at most HR_PASS tiles; adds to the chunk's gradient and sums. */
 static void pass(const batch *b, const scratch *s, const int32_t *order, int tiles, float *grad,
-                 double *sums, double *seconds)
-{
+                 double *sums, double *seconds) {
     const hr_learner *l = b->learner;
     const hr_net *net = l->net;
     const hr_rollout *ro = b->rollout;
@@ -127,8 +118,7 @@ static void pass(const batch *b, const scratch *s, const int32_t *order, int til
     hr_lap(seconds, HR_TIME_BACKWARD, &mark);
 }
 
-static void gradient_task(void *arg, int64_t chunk, int worker)
-{
+static void gradient_task(void *arg, int64_t chunk, int worker) {
     const batch *b = arg;
     hr_learner *l = b->learner;
     const scratch s = carve(l, worker);
@@ -144,30 +134,25 @@ static void gradient_task(void *arg, int64_t chunk, int worker)
 }
 
 /* Chunks of a minibatch: as many passes as it holds, an even number where it can be. */
-static int64_t chunks_of(int64_t tiles)
-{
+static int64_t chunks_of(int64_t tiles) {
     int64_t chunks = (tiles + HR_PASS - 1) / HR_PASS;
     chunks += chunks & 1 && chunks < tiles;
     return chunks < HR_MAX_CHUNKS ? chunks : HR_MAX_CHUNKS;
 }
 
 void hr_gradient(hr_learner *l, const hr_rollout *rollout, const int32_t *order, int64_t tiles,
-                 const hr_loss_options *loss, const hr_pool_api *api, hr_pool *pool)
-{
+                 const hr_loss_options *loss, const hr_pool_api *api, hr_pool *pool) {
     batch b = {l, rollout, loss, order, tiles, chunks_of(tiles)};
     api->run(pool, gradient_task, &b, b.chunks);
     for (int64_t c = 1; c < b.chunks; c++) {
         const float *from = l->grads + c * l->net->params;
-        for (int64_t k = 0; k < l->net->params; k++)
-            l->grads[k] += from[k];
-        for (int k = 0; k < HR_SUMS; k++)
-            l->sums[k] += l->sums[c * HR_SUMS + k];
+        for (int64_t k = 0; k < l->net->params; k++) l->grads[k] += from[k];
+        for (int k = 0; k < HR_SUMS; k++) l->sums[k] += l->sums[c * HR_SUMS + k];
     }
 }
 
 /* SplitMix64 of key + number: shuffles need few, independent numbers. */
-static uint64_t random_bits(uint64_t key, uint64_t number)
-{
+static uint64_t random_bits(uint64_t key, uint64_t number) {
     uint64_t z = key + (number + 1) * 0x9E3779B97F4A7C15u;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
@@ -175,21 +160,19 @@ static uint64_t random_bits(uint64_t key, uint64_t number)
 }
 
 /* Fisher and Yates over the tiles. */
-static void shuffle(hr_learner *l, int64_t tiles)
-{
+static void shuffle(hr_learner *l, int64_t tiles) {
     const uint64_t key = random_bits(l->key, l->shuffles++);
-    for (int64_t k = 0; k < tiles; k++)
-        l->order[k] = (int32_t)k;
+    for (int64_t k = 0; k < tiles; k++) l->order[k] = (int32_t)k;
     for (int64_t k = tiles - 1; k > 0; k--) {
-        const int64_t pick = (int64_t)((random_bits(key, (uint64_t)k) >> 32) * (uint64_t)(k + 1) >> 32);
+        const int64_t pick =
+            (int64_t)((random_bits(key, (uint64_t)k) >> 32) * (uint64_t)(k + 1) >> 32);
         const int32_t kept = l->order[k];
         l->order[k] = l->order[pick];
         l->order[pick] = kept;
     }
 }
 
-static hr_moments total_moments(const hr_rollout *rollout)
-{
+static hr_moments total_moments(const hr_rollout *rollout) {
     hr_moments all = {0};
     for (int b = 0; b < rollout->blocks; b++) {
         const hr_moments *m = &rollout->moments[b];
@@ -202,16 +185,14 @@ static hr_moments total_moments(const hr_rollout *rollout)
     return all;
 }
 
-static double variance(double count, double sum, double square)
-{
+static double variance(double count, double sum, double square) {
     const double v = count > 0 ? (square - sum * sum / count) / count : 0.0;
     return v > 0.0 ? v : 0.0;
 }
 
-static hr_loss_options loss_options(const hr_learn_options *o, const hr_moments *m)
-{
-    hr_loss_options loss = {o->clip, o->value_clip, o->value_coef, o->entropy_coef, 0.0f, 1.0f,
-                            0.0f, 0.0f};
+static hr_loss_options loss_options(const hr_learn_options *o, const hr_moments *m) {
+    hr_loss_options loss = {o->clip, o->value_clip, o->value_coef, o->entropy_coef,
+                            0.0f,    1.0f,          0.0f,          0.0f};
     if (o->normalize_advantage && m->count > 1) {
         const double v = variance(m->count, m->advantage, m->advantage2);
         loss.advantage_mean = (float)(m->advantage / m->count);
@@ -221,8 +202,7 @@ static hr_loss_options loss_options(const hr_learn_options *o, const hr_moments 
 }
 
 /* Norm of the gradient, and a fault where it or the loss is not finite. */
-static hr_fault check(const hr_learner *l, int minibatch, double norm)
-{
+static hr_fault check(const hr_learner *l, int minibatch, double norm) {
     for (int k = 0; k < HR_SUMS; k++)
         if (!isfinite(l->sums[k]))
             return (hr_fault){HR_FAULT_LOSS, minibatch, k, 0, (float)l->sums[k]};
@@ -233,8 +213,7 @@ static hr_fault check(const hr_learner *l, int minibatch, double norm)
     return (hr_fault){0};
 }
 
-static void optimize(hr_learner *l, const hr_learn_options *o, double norm)
-{
+static void optimize(hr_learner *l, const hr_learn_options *o, double norm) {
     const double steps = (double)++l->steps;
     hr_adam_options adam = {o->lr, o->beta1, o->beta2, o->eps, 0.0f, 0.0f, 1.0f};
     adam.correction1 = (float)(1.0 - pow(o->beta1, steps));
@@ -245,8 +224,7 @@ static void optimize(hr_learner *l, const hr_learn_options *o, double norm)
 }
 
 hr_fault hr_learn(hr_learner *l, const hr_rollout *rollout, const hr_learn_options *o,
-                  const hr_pool_api *api, hr_pool *pool, hr_learn_stats *stats)
-{
+                  const hr_pool_api *api, hr_pool *pool, hr_learn_stats *stats) {
     const hr_moments m = total_moments(rollout);
     hr_loss_options loss = loss_options(o, &m);
     double sums[HR_SUMS] = {0}, rows_seen = 0.0, norms = 0.0;
@@ -258,20 +236,16 @@ hr_fault hr_learn(hr_learner *l, const hr_rollout *rollout, const hr_learn_optio
             const int64_t lo = part * rollout->tiles / parts;
             const int64_t hi = (part + 1) * rollout->tiles / parts;
             int64_t rows = 0;
-            for (int64_t k = lo; k < hi; k++)
-                rows += rollout->tile_rows[l->order[k]];
-            if (rows == 0)
-                continue;
+            for (int64_t k = lo; k < hi; k++) rows += rollout->tile_rows[l->order[k]];
+            if (rows == 0) continue;
             loss.scale = (float)(1.0 / (double)rows);
             hr_gradient(l, rollout, l->order + lo, hi - lo, &loss, api, pool);
             double mark = hr_start(l->seconds);
             const double norm = sqrt(l->kernels->square(l->grads, l->net->params));
             hr_fault fault = check(l, updates, norm);
-            if (fault.kind)
-                return fault;
+            if (fault.kind) return fault;
             optimize(l, o, norm);
-            for (int k = 0; k < HR_SUMS; k++)
-                sums[k] += l->sums[k];
+            for (int k = 0; k < HR_SUMS; k++) sums[k] += l->sums[k];
             rows_seen += (double)rows;
             norms += norm;
             updates++;

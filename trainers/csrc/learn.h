@@ -8,7 +8,7 @@
 #include "../../engine/core/pool.h"
 #include "rollout.h"
 
-#define HR_PASS 8        /* tiles whose activations are kept at once */
+#define HR_PASS       8  /* tiles whose activations are kept at once */
 #define HR_MAX_CHUNKS 64 /* chunks of a minibatch at most */
 
 typedef struct hr_learn_options {
@@ -39,7 +39,7 @@ typedef struct hr_learner {
     double *sums;          /* [HR_MAX_CHUNKS][HR_SUMS] */
     char *scratch;         /* [workers][hr_learn_scratch()] */
     int64_t scratch_size;
-    double *seconds;       /* [workers][HR_TIMES] or NULL: do not measure */
+    double *seconds; /* [workers][HR_TIMES] or NULL: do not measure */
 } hr_learner;
 
 /* Bytes of scratch for one worker. */
@@ -50,7 +50,6 @@ hr_fault hr_learn(hr_learner *learner, const hr_rollout *rollout, const hr_learn
 /* Gradient of the mean loss over the tiles order[0 .. tiles) into grads[0], unclipped, and the
  * sums of the loss: what one minibatch does before the optimiser. */
 void hr_gradient(hr_learner *learner, const hr_rollout *rollout, const int32_t *order,
-                 int64_t tiles, const hr_loss_options *loss, const hr_pool_api *api,
-                 hr_pool *pool);
+                 int64_t tiles, const hr_loss_options *loss, const hr_pool_api *api, hr_pool *pool);
 
 #endif /* HEADRACE_LEARN_H */

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define HR_TILE 64      /* rows in one tile */
+#define HR_TILE      64 /* rows in one tile */
 #define HR_MAX_DEPTH 15 /* hidden layers of one tower */
 
 typedef enum hr_activation { HR_IDENTITY, HR_TANH, HR_RELU } hr_activation;
@@ -67,7 +67,7 @@ typedef struct hr_net {
     int32_t obs_size;    /* bytes of one Obs */
     int32_t plain;       /* 1: an Obs is exactly `features` float32 in feature order */
     int32_t reserved;
-    int64_t params;      /* floats */
+    int64_t params; /* floats */
     hr_tower tower[2];
     const hr_head *head;   /* [heads] */
     const hr_input *input; /* [inputs] */

@@ -14,7 +14,7 @@
 typedef struct hr_episode {
     int32_t step; /* of the rollout, from 0 */
     int32_t row;
-    float ret;    /* sum of rewards */
+    float ret;      /* sum of rewards */
     int32_t length; /* steps */
 } hr_episode;
 
@@ -23,22 +23,22 @@ typedef struct hr_rollout {
     int32_t blocks;
     int32_t agents; /* tiles of one block and step */
     int32_t features, heads, mask_size;
-    int64_t tiles;      /* blocks * horizon * agents */
-    float *obs;         /* [tiles][features][64], encoded and normalised */
-    int32_t *actions;   /* [tiles][heads][64]; floats by their bits, as sampled (not clipped) */
-    uint8_t *mask;      /* [tiles][mask_size][64] or NULL */
-    float *logp;        /* [tiles][64], log-probability under the behaviour policy; likewise: */
-    float *value;       /* V(obs) under the behaviour weights */
-    float *reward;      /* scaled when rewards are normalised */
-    float *done;        /* 1 where the episode ended here */
-    float *bootstrap;   /* V(final observation) where it was cut, 0 elsewhere */
-    float *valid;       /* 1 where the row was a transition */
-    float *advantage;   /* GAE */
-    float *ret;         /* advantage + value: the value target */
-    int32_t *tile_rows; /* [tiles] valid rows */
-    hr_moments *moments; /* [blocks] */
-    double *obs_sums;    /* [blocks][2][features] of raw obs - mean, and its square; or NULL */
-    double *reward_sums; /* [blocks][3] rows, discounted return - mean, its square; or NULL */
+    int64_t tiles;        /* blocks * horizon * agents */
+    float *obs;           /* [tiles][features][64], encoded and normalised */
+    int32_t *actions;     /* [tiles][heads][64]; floats by their bits, as sampled (not clipped) */
+    uint8_t *mask;        /* [tiles][mask_size][64] or NULL */
+    float *logp;          /* [tiles][64], log-probability under the behaviour policy; likewise: */
+    float *value;         /* V(obs) under the behaviour weights */
+    float *reward;        /* scaled when rewards are normalised */
+    float *done;          /* 1 where the episode ended here */
+    float *bootstrap;     /* V(final observation) where it was cut, 0 elsewhere */
+    float *valid;         /* 1 where the row was a transition */
+    float *advantage;     /* GAE */
+    float *ret;           /* advantage + value: the value target */
+    int32_t *tile_rows;   /* [tiles] valid rows */
+    hr_moments *moments;  /* [blocks] */
+    double *obs_sums;     /* [blocks][2][features] of raw obs - mean, and its square; or NULL */
+    double *reward_sums;  /* [blocks][3] rows, discounted return - mean, its square; or NULL */
     hr_episode *episodes; /* [tiles * 64] room; sorted by (step, row) */
     int64_t episode_count;
     int64_t valid_rows; /* of all tiles: the environment steps taken */

@@ -5,8 +5,8 @@
 #include "../kernels.h"
 #include "simd.h"
 
-#define HALF_LOG_2PI 0.91893853320467274f
-#define TINY 1e-30f
+#define HALF_LOG_2PI   0.91893853320467274f
+#define TINY           1e-30f
 #define GAUSSIAN_DRAWS 0x8000u /* Gaussian words are drawn apart from categorical ones */
 
 #define EACH_GROUP _Pragma("GCC unroll 4") for (int r = 0; r < HR_TILE; r += LANES)
@@ -16,8 +16,7 @@ typedef struct column {
     float at[HR_TILE] __attribute__((aligned(64)));
 } column;
 
-INLINE vi allowed(const uint8_t *mask, int r)
-{
+INLINE vi allowed(const uint8_t *mask, int r) {
     vb bytes = *(const vb *)(mask + r);
     return __builtin_convertvector(bytes, vi) != 0;
 }
@@ -25,8 +24,7 @@ INLINE vi allowed(const uint8_t *mask, int r)
 /* e[j] = exp(logit[j] - most) for the n logits of a head, 0 where masked; their sum, and the
  * largest allowed logit. mask: the head's columns, or NULL. */
 INLINE void softmax(int n, const float *logits, const uint8_t *mask, float *e, column *most,
-                    column *sum)
-{
+                    column *sum) {
     EACH_GROUP {
         vf top = splat(-3.0e38f);
         for (int j = 0; j < n; j++) {
@@ -36,11 +34,9 @@ INLINE void softmax(int n, const float *logits, const uint8_t *mask, float *e, c
         store(most->at + r, top);
         store(sum->at + r, splat(TINY));
     }
-    for (int j = 0; j < n; j++)
-        EACH_GROUP {
+    for (int j = 0; j < n; j++) EACH_GROUP {
             vf p = vexp(load(logits + j * HR_TILE + r) - load(most->at + r));
-            if (mask)
-                p = pick(allowed(mask + j * HR_TILE, r), p, splat(0.0f));
+            if (mask) p = pick(allowed(mask + j * HR_TILE, r), p, splat(0.0f));
             store(e + j * HR_TILE + r, p);
             store(sum->at + r, load(sum->at + r) + p);
         }
@@ -49,12 +45,10 @@ INLINE void softmax(int n, const float *logits, const uint8_t *mask, float *e, c
 /* ---- sampling ---------------------------------------------------------------------------- */
 
 /* Two random words for each row. */
-static void draw_words(const hr_draw *draw, uint32_t pair, uint32_t *w0, uint32_t *w1)
-{
+static void draw_words(const hr_draw *draw, uint32_t pair, uint32_t *w0, uint32_t *w1) {
     const vu key0 = splat_u((uint32_t)draw->key), key1 = splat_u((uint32_t)(draw->key >> 32));
     vu row;
-    for (int k = 0; k < LANES; k++)
-        row[k] = draw->row + (uint32_t)k;
+    for (int k = 0; k < LANES; k++) row[k] = draw->row + (uint32_t)k;
     EACH_GROUP {
         vu a = splat_u((uint32_t)draw->step);
         vu b = splat_u((uint32_t)(draw->step >> 32) << 16 | pair);
@@ -65,15 +59,13 @@ static void draw_words(const hr_draw *draw, uint32_t pair, uint32_t *w0, uint32_
 }
 
 /* Uniform in [0, 1): a multiple of 2^-24. */
-INLINE vf unit(const uint32_t *w)
-{
+INLINE vf unit(const uint32_t *w) {
     return __builtin_convertvector((vi)(*(const vu *)w >> 8), vf) * 5.9604644775390625e-8f;
 }
 
 /* The last j whose e is not 0 and below which lies at most u * sum: never a masked one. */
 static void inverse_cdf(int n, const float *e, const uint32_t *w, const column *sum,
-                        int32_t *choice)
-{
+                        int32_t *choice) {
     EACH_GROUP {
         vf below = splat(0.0f), threshold = unit(w + r) * load(sum->at + r);
         vi chosen = splat_i(0);
@@ -86,8 +78,7 @@ static void inverse_cdf(int n, const float *e, const uint32_t *w, const column *
     }
 }
 
-static void most_likely(int n, const float *e, int32_t *choice)
-{
+static void most_likely(int n, const float *e, int32_t *choice) {
     EACH_GROUP {
         vf best = splat(0.0f);
         vi chosen = splat_i(0);
@@ -101,8 +92,7 @@ static void most_likely(int n, const float *e, int32_t *choice)
 }
 
 static void sample_choice(const hr_head *head, const float *out, const uint8_t *mask,
-                          const hr_draw *draw, int32_t *action, float *logp, float *e)
-{
+                          const hr_draw *draw, int32_t *action, float *logp, float *e) {
     uint32_t w[2][HR_TILE] __attribute__((aligned(64)));
     column most, sum;
     softmax(head->size, out, mask, e, &most, &sum);
@@ -122,9 +112,8 @@ static void sample_choice(const hr_head *head, const float *out, const uint8_t *
     }
 }
 
-static void sample_number(const hr_head *head, float log_std, const float *out,
-                          const hr_draw *draw, int32_t *action, float *logp)
-{
+static void sample_number(const hr_head *head, float log_std, const float *out, const hr_draw *draw,
+                          int32_t *action, float *logp) {
     uint32_t w[2][HR_TILE] __attribute__((aligned(64)));
     const vf deviation = vexp(splat(log_std));
     draw_words(draw, GAUSSIAN_DRAWS + ((uint32_t)head->draw >> 1), w[0], w[1]);
@@ -143,8 +132,7 @@ static void sample_number(const hr_head *head, float log_std, const float *out,
 
 void HR_SYM(hr_sample)(const hr_net *net, const float *params, const float *out,
                        const uint8_t *mask, const hr_draw *draw, int32_t *actions, float *logp,
-                       float *scratch)
-{
+                       float *scratch) {
     EACH_GROUP store(logp + r, splat(0.0f));
     for (int k = 0; k < net->heads; k++) {
         const hr_head *head = &net->head[k];
@@ -175,8 +163,7 @@ typedef struct own {
 
 /* First pass: probabilities into p[size][64]; adds to the joint log-probability and entropy. */
 static void choice_forward(const hr_head *head, const float *out, const uint8_t *mask,
-                           const int32_t *action, float *p, own *head_own, joint *all)
-{
+                           const int32_t *action, float *p, own *head_own, joint *all) {
     column most, sum;
     softmax(head->size, out, mask, p, &most, &sum);
     EACH_GROUP {
@@ -198,8 +185,7 @@ static void choice_forward(const hr_head *head, const float *out, const uint8_t 
 
 /* Second pass: p[size][64] becomes the gradient by the logits. */
 static void choice_backward(const hr_head *head, const float *out, const int32_t *action,
-                            float entropy_coef, const own *head_own, const joint *all, float *p)
-{
+                            float entropy_coef, const own *head_own, const joint *all, float *p) {
     EACH_GROUP {
         vi a = *(const vi *)(action + r);
         vf by_logp = load(all->by_logp.at + r), shift = load(head_own->shift.at + r);
@@ -214,8 +200,7 @@ static void choice_backward(const hr_head *head, const float *out, const int32_t
     }
 }
 
-static void number_forward(float log_std, const float *mean, const float *action, joint *all)
-{
+static void number_forward(float log_std, const float *mean, const float *action, joint *all) {
     const vf inverse = vexp(splat(-log_std));
     EACH_GROUP {
         vf z = (load(action + r) - load(mean + r)) * inverse;
@@ -226,8 +211,7 @@ static void number_forward(float log_std, const float *mean, const float *action
 
 /* Writes the gradient by the mean; returns that by the log standard deviation. */
 static float number_backward(float log_std, const float *mean, const float *action,
-                             float entropy_coef, const joint *all, float *d)
-{
+                             float entropy_coef, const joint *all, float *d) {
     const vf inverse = vexp(splat(-log_std)), zero = splat(0.0f);
     vf by_log_std = zero;
     EACH_GROUP {
@@ -241,8 +225,7 @@ static float number_backward(float log_std, const float *mean, const float *acti
 }
 
 /* The clipped surrogate: a row's loss, and its derivative by the log-probability. */
-INLINE vf surrogate(const hr_loss_options *o, vf ratio, vf advantage, vf *by_logp)
-{
+INLINE vf surrogate(const hr_loss_options *o, vf ratio, vf advantage, vf *by_logp) {
     vf bounded = vmax(splat(1.0f - o->clip), vmin(splat(1.0f + o->clip), ratio));
     vf plain = ratio * advantage, cut = bounded * advantage;
     *by_logp = pick(plain <= cut, -plain, splat(0.0f));
@@ -250,12 +233,10 @@ INLINE vf surrogate(const hr_loss_options *o, vf ratio, vf advantage, vf *by_log
 }
 
 /* Half the squared error of the value, the worse of plain and clipped, and its derivative. */
-INLINE vf value_loss(const hr_loss_options *o, vf value, vf old, vf ret, vf *by_value)
-{
+INLINE vf value_loss(const hr_loss_options *o, vf value, vf old, vf ret, vf *by_value) {
     vf error = value - ret;
     *by_value = error;
-    if (o->value_clip <= 0.0f)
-        return 0.5f * error * error;
+    if (o->value_clip <= 0.0f) return 0.5f * error * error;
     vf step = value - old;
     vf bounded = vmax(splat(-o->value_clip), vmin(splat(o->value_clip), step));
     vf other = old + bounded - ret;
@@ -266,12 +247,10 @@ INLINE vf value_loss(const hr_loss_options *o, vf value, vf old, vf ret, vf *by_
 
 /* From the joint log-probability and entropy to the loss, its sums and its derivatives. */
 static void row_losses(const hr_loss_options *o, const hr_loss_rows *rows, const float *value,
-                       joint *all, float *dvalue, double *sums)
-{
+                       joint *all, float *dvalue, double *sums) {
     const vf zero = splat(0.0f);
     vf total[HR_SUMS];
-    for (int k = 0; k < HR_SUMS; k++)
-        total[k] = zero;
+    for (int k = 0; k < HR_SUMS; k++) total[k] = zero;
     EACH_GROUP {
         vi valid = load(rows->valid + r) > 0.0f;
         vf scale = pick(valid, splat(o->scale), zero);
@@ -279,8 +258,8 @@ static void row_losses(const hr_loss_options *o, const hr_loss_rows *rows, const
         vf ratio = vexp(log_ratio), by_logp, by_value;
         vf advantage = (load(rows->advantage + r) - o->advantage_mean) * o->advantage_scale;
         vf policy = surrogate(o, ratio, advantage, &by_logp);
-        vf error = value_loss(o, load(value + r), load(rows->value + r), load(rows->ret + r),
-                              &by_value);
+        vf error =
+            value_loss(o, load(value + r), load(rows->value + r), load(rows->ret + r), &by_value);
         store(all->scale.at + r, scale);
         store(all->by_logp.at + r, pick(valid, by_logp * o->scale, zero));
         store(dvalue + r, pick(valid, by_value * (o->value_coef * o->scale), zero));
@@ -291,14 +270,12 @@ static void row_losses(const hr_loss_options *o, const hr_loss_rows *rows, const
         total[HR_SUM_KL] += (ratio - 1.0f) - log_ratio;
         total[HR_SUM_CLIPPED] += pick(clipped, splat(1.0f), zero);
     }
-    for (int k = 0; k < HR_SUMS; k++)
-        sums[k] += (double)vsum(total[k]);
+    for (int k = 0; k < HR_SUMS; k++) sums[k] += (double)vsum(total[k]);
 }
 
 void HR_SYM(hr_loss)(const hr_net *net, const float *params, const hr_loss_options *o,
                      const hr_loss_rows *rows, const float *out, float *dout, float *grad,
-                     double *sums)
-{
+                     double *sums) {
     own head_own[net->heads];
     joint all;
     EACH_GROUP {
@@ -308,7 +285,8 @@ void HR_SYM(hr_loss)(const hr_net *net, const float *params, const hr_loss_optio
     for (int k = 0; k < net->heads; k++) {
         const hr_head *head = &net->head[k];
         const float *y = out + head->output * HR_TILE;
-        const uint8_t *mask = head->mask >= 0 && rows->mask ? rows->mask + head->mask * HR_TILE : NULL;
+        const uint8_t *mask =
+            head->mask >= 0 && rows->mask ? rows->mask + head->mask * HR_TILE : NULL;
         const int32_t *a = rows->actions + k * HR_TILE;
         if (head->kind == HR_CATEGORICAL)
             choice_forward(head, y, mask, a, dout + head->output * HR_TILE, &head_own[k], &all);

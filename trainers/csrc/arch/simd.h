@@ -24,10 +24,10 @@
 #define LANES 4
 #endif
 
-#define INLINE static inline __attribute__((always_inline))
+#define INLINE          static inline __attribute__((always_inline))
 #define HR_PASTE2(a, b) a##_##b
-#define HR_PASTE(a, b) HR_PASTE2(a, b)
-#define HR_SYM(name) HR_PASTE(name, HR_ARCH)
+#define HR_PASTE(a, b)  HR_PASTE2(a, b)
+#define HR_SYM(name)    HR_PASTE(name, HR_ARCH)
 
 typedef float vf __attribute__((vector_size(LANES * 4), may_alias));
 typedef int32_t vi __attribute__((vector_size(LANES * 4), may_alias));
@@ -63,17 +63,14 @@ INLINE vf vsqrt(vf a) { return (vf)_mm_sqrt_ps((__m128)a); }
 #else
 INLINE vf vmin(vf a, vf b) { return pick(a < b, a, b); }
 INLINE vf vmax(vf a, vf b) { return pick(a > b, a, b); }
-INLINE vf vsqrt(vf a)
-{
-    for (int k = 0; k < LANES; k++)
-        a[k] = sqrtf(a[k]);
+INLINE vf vsqrt(vf a) {
+    for (int k = 0; k < LANES; k++) a[k] = sqrtf(a[k]);
     return a;
 }
 #endif
 
 /* Sum of all lanes, in one fixed order: neighbours first. */
-INLINE float vsum(vf x)
-{
+INLINE float vsum(vf x) {
 #if LANES == 16
     x += __builtin_shufflevector(x, x, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
     x += __builtin_shufflevector(x, x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
@@ -91,8 +88,7 @@ INLINE float vsum(vf x)
 }
 
 /* x P(x^2) / Q(x^2): minimax on [-7.9, 7.9], beyond which tanh is 1 to float32. */
-INLINE vf vtanh(vf x)
-{
+INLINE vf vtanh(vf x) {
     x = vmax(splat(-7.9f), vmin(splat(7.9f), x));
     vf s = x * x;
     vf p = splat(1.141467610e-05f), q = splat(2.457240025e-07f);
@@ -107,8 +103,7 @@ INLINE vf vtanh(vf x)
 }
 
 /* e^x; flushes to about 1e-38 below -87, infinite above 88.7 */
-INLINE vf vexp(vf x)
-{
+INLINE vf vexp(vf x) {
     const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
     vf y = vmax(splat(-87.0f), vmin(splat(88.8f), x));
     vf n = (y * 1.44269504088896341f + magic) - magic;
@@ -128,8 +123,7 @@ INLINE vf vexp(vf x)
 }
 
 /* Natural logarithm of positive normal numbers. */
-INLINE vf vlog(vf x)
-{
+INLINE vf vlog(vf x) {
     vi bits = (vi)x;
     vi e = ((bits - 0x3f3504f3) >> 23); /* exponent that leaves the mantissa in [0.707, 1.414) */
     vf m = (vf)(bits - (e << 23)) - 1.0f;
@@ -152,8 +146,7 @@ INLINE vf vlog(vf x)
 }
 
 /* sine and cosine of 2 pi u, u in [0, 1) */
-INLINE void vsincos_turn(vf u, vf *sine, vf *cosine)
-{
+INLINE void vsincos_turn(vf u, vf *sine, vf *cosine) {
     const float magic = 12582912.0f;
     vf quarter = (u * 4.0f + magic) - magic;
     vi k = __builtin_convertvector(quarter, vi);
@@ -176,8 +169,7 @@ INLINE vu rotate(vu x, int n) { return (x << n) | (x >> (32 - n)); }
 
 /* Threefry-2x32 with 20 rounds (Salmon et al. 2011): the generator of headrace/random.h,
  * one counter per lane. */
-INLINE void vthreefry(vu k0, vu k1, vu *x0, vu *x1)
-{
+INLINE void vthreefry(vu k0, vu k1, vu *x0, vu *x1) {
     static const int turn[8] = {13, 15, 26, 6, 17, 29, 16, 24};
     const vu key[3] = {k0, k1, k0 ^ k1 ^ 0x1BD11BDAu};
     vu a = *x0 + key[0], b = *x1 + key[1];

@@ -4,50 +4,54 @@
 #include "simd.h"
 
 /* x[r] = number at base + r*stride for r < rows */
-#define GATHER(type, scale)                                                                       \
-    for (int r = 0; r < rows; r++)                                                                \
-        x[r] = (float)*(const type *)(base + (int64_t)r * stride) * (scale);                      \
+#define GATHER(type, scale)                                                                        \
+    for (int r = 0; r < rows; r++)                                                                 \
+        x[r] = (float)*(const type *)(base + (int64_t)r * stride) * (scale);                       \
     break
 
-INLINE void gather(int dtype, const uint8_t *base, int64_t stride, int rows, float *x)
-{
+INLINE void gather(int dtype, const uint8_t *base, int64_t stride, int rows, float *x) {
     switch (dtype) {
-    case HR_FLOAT32: GATHER(float, 1.0f);
-    case HR_UINT8: GATHER(uint8_t, 1.0f / 255.0f);
-    case HR_INT8: GATHER(int8_t, 1.0f);
-    case HR_INT16: GATHER(int16_t, 1.0f);
-    default: GATHER(int32_t, 1.0f);
+    case HR_FLOAT32:
+        GATHER(float, 1.0f);
+    case HR_UINT8:
+        GATHER(uint8_t, 1.0f / 255.0f);
+    case HR_INT8:
+        GATHER(int8_t, 1.0f);
+    case HR_INT16:
+        GATHER(int16_t, 1.0f);
+    default:
+        GATHER(int32_t, 1.0f);
     }
 }
 
-INLINE int32_t integer(int dtype, const uint8_t *at)
-{
+INLINE int32_t integer(int dtype, const uint8_t *at) {
     switch (dtype) {
-    case HR_UINT8: return *at;
-    case HR_INT8: return *(const int8_t *)at;
-    case HR_INT16: return *(const int16_t *)at;
-    default: return *(const int32_t *)at;
+    case HR_UINT8:
+        return *at;
+    case HR_INT8:
+        return *(const int8_t *)at;
+    case HR_INT16:
+        return *(const int16_t *)at;
+    default:
+        return *(const int32_t *)at;
     }
 }
 
-static void one_hot(const hr_input *input, const uint8_t *base, int64_t stride, int rows, float *x)
-{
+static void one_hot(const hr_input *input, const uint8_t *base, int64_t stride, int rows,
+                    float *x) {
     memset(x, 0, sizeof(float) * HR_TILE * (size_t)input->choices);
     for (int r = 0; r < rows; r++) {
         int32_t value = integer(input->dtype, base + (int64_t)r * stride);
-        if (value >= 0 && value < input->choices)
-            x[value * HR_TILE + r] = 1.0f;
+        if (value >= 0 && value < input->choices) x[value * HR_TILE + r] = 1.0f;
     }
 }
 
-static int element_size(int dtype)
-{
+static int element_size(int dtype) {
     return dtype == HR_UINT8 || dtype == HR_INT8 ? 1 : dtype == HR_INT16 ? 2 : 4;
 }
 
 /* Four consecutive floats of 64 structs of 16 bytes: the stride being known, this vectorises. */
-static void transpose4(const float *restrict rows, float *restrict x)
-{
+static void transpose4(const float *restrict rows, float *restrict x) {
     for (int r = 0; r < HR_TILE; r++) {
         x[r] = rows[4 * r];
         x[HR_TILE + r] = rows[4 * r + 1];
@@ -57,14 +61,12 @@ static void transpose4(const float *restrict rows, float *restrict x)
 }
 
 void HR_SYM(hr_encode)(const hr_net *net, const void *obs, int rows, const uint8_t *present,
-                       float *x)
-{
+                       float *x) {
     const int64_t stride = net->obs_size;
     if (net->plain && net->features == 4 && rows == HR_TILE) {
         transpose4(obs, x);
     } else {
-        if (rows < HR_TILE)
-            memset(x, 0, sizeof(float) * HR_TILE * (size_t)net->features);
+        if (rows < HR_TILE) memset(x, 0, sizeof(float) * HR_TILE * (size_t)net->features);
         for (int k = 0; k < net->inputs; k++) {
             const hr_input *input = &net->input[k];
             const int size = element_size(input->dtype), per = input->choices ? input->choices : 1;
@@ -80,13 +82,11 @@ void HR_SYM(hr_encode)(const hr_net *net, const void *obs, int rows, const uint8
     }
     for (int r = 0; present && r < rows; r++)
         if (!present[r])
-            for (int f = 0; f < net->features; f++)
-                x[f * HR_TILE + r] = 0.0f;
+            for (int f = 0; f < net->features; f++) x[f * HR_TILE + r] = 0.0f;
 }
 
 void HR_SYM(hr_observe)(int features, const float *x, const float *mean, const float *valid,
-                        double *sum, double *square)
-{
+                        double *sum, double *square) {
     for (int f = 0; f < features; f++) {
         vf s = splat(0.0f), q = splat(0.0f), centre = splat(mean[f]);
         for (int r = 0; r < HR_TILE; r += LANES) {
@@ -99,8 +99,8 @@ void HR_SYM(hr_observe)(int features, const float *x, const float *mean, const f
     }
 }
 
-void HR_SYM(hr_normalize)(int features, const float *mean, const float *scale, float clip, float *x)
-{
+void HR_SYM(hr_normalize)(int features, const float *mean, const float *scale, float clip,
+                          float *x) {
     for (int f = 0; f < features; f++)
         for (int r = 0; r < HR_TILE; r += LANES) {
             vf y = (load(x + f * HR_TILE + r) - mean[f]) * scale[f];
@@ -108,19 +108,17 @@ void HR_SYM(hr_normalize)(int features, const float *mean, const float *scale, f
         }
 }
 
-int HR_SYM(hr_finite)(const float *x, int64_t n)
-{
+int HR_SYM(hr_finite)(const float *x, int64_t n) {
     vf zero = splat(0.0f);
     for (int64_t k = 0; k < n; k += LANES)
         zero += load(x + k) - load(x + k); /* 0, or NaN where x is infinite or NaN */
     return vsum(zero) == 0.0f;
 }
 
-void HR_SYM(hr_gae)(int steps, int rows, const float *reward, const float *value,
-                    const float *done, const float *bootstrap, const float *valid,
-                    const float *last, const hr_gae_options *options, float *advantage, float *ret,
-                    hr_moments *moments)
-{
+void HR_SYM(hr_gae)(int steps, int rows, const float *reward, const float *value, const float *done,
+                    const float *bootstrap, const float *valid, const float *last,
+                    const hr_gae_options *options, float *advantage, float *ret,
+                    hr_moments *moments) {
     const float gamma = options->gamma, decay = options->gamma * options->lambda;
     const vf zero = splat(0.0f);
     for (int row = 0; row < rows; row += LANES) {
@@ -155,25 +153,21 @@ void HR_SYM(hr_gae)(int steps, int rows, const float *reward, const float *value
     }
 }
 
-double HR_SYM(hr_square)(const float *x, int64_t n)
-{
+double HR_SYM(hr_square)(const float *x, int64_t n) {
     double total = 0.0;
     for (int64_t k = 0; k < n; k += 1024) {
         const int64_t end = n < k + 1024 ? n : k + 1024, whole = k + (end - k) / LANES * LANES;
         vf sum = splat(0.0f);
-        for (int64_t j = k; j < whole; j += LANES)
-            sum += load_any(x + j) * load_any(x + j);
+        for (int64_t j = k; j < whole; j += LANES) sum += load_any(x + j) * load_any(x + j);
         float rest = 0.0f;
-        for (int64_t j = whole; j < end; j++)
-            rest += x[j] * x[j];
+        for (int64_t j = whole; j < end; j++) rest += x[j] * x[j];
         total += (double)vsum(sum) + (double)rest;
     }
     return total;
 }
 
 /* m, v and the parameter of n <= LANES entries. */
-INLINE void adam_step(vf g, const hr_adam_options *o, vf *p, vf *m, vf *v)
-{
+INLINE void adam_step(vf g, const hr_adam_options *o, vf *p, vf *m, vf *v) {
     g = g * o->scale;
     *m = *m * o->beta1 + g * (1.0f - o->beta1);
     *v = *v * o->beta2 + g * g * (1.0f - o->beta2);
@@ -182,8 +176,7 @@ INLINE void adam_step(vf g, const hr_adam_options *o, vf *p, vf *m, vf *v)
 }
 
 void HR_SYM(hr_adam)(int64_t n, const float *grad, const hr_adam_options *options, float *params,
-                     float *m, float *v)
-{
+                     float *m, float *v) {
     const int64_t whole = n / LANES * LANES;
     for (int64_t k = 0; k < whole; k += LANES) {
         vf p = load_any(params + k), a = load_any(m + k), b = load_any(v + k);
@@ -208,17 +201,14 @@ void HR_SYM(hr_adam)(int64_t n, const float *grad, const hr_adam_options *option
 
 int HR_SYM(hr_record)(int rows, const float *rewards, const uint8_t *terminated,
                       const uint8_t *truncated, const float *valid, float *reward, float *done,
-                      int *ends)
-{
+                      int *ends) {
     const vf zero = splat(0.0f), one = splat(1.0f);
     float raw[HR_TILE] __attribute__((aligned(64))) = {0};
     uint8_t over[HR_TILE] = {0};
     if (rows == HR_TILE) {
-        for (int r = 0; r < HR_TILE; r++)
-            over[r] = terminated[r] | truncated[r];
+        for (int r = 0; r < HR_TILE; r++) over[r] = terminated[r] | truncated[r];
     } else {
-        for (int r = 0; r < rows; r++)
-            over[r] = terminated[r] | truncated[r];
+        for (int r = 0; r < rows; r++) over[r] = terminated[r] | truncated[r];
         memcpy(raw, rewards, sizeof(float) * (size_t)rows);
         rewards = raw;
     }

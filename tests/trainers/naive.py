@@ -1,0 +1,243 @@
+"""Plain NumPy twins of the trainer's kernels, float64 where it matters, and policies of any shape.
+
+Rows are rows here: arrays are [rows, features], not tiles.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from headrace.engine.spec import EnvSpec
+from headrace.trainers.policy import PolicySpec
+
+U32 = np.uint64(0xFFFFFFFF)
+SIZES = {"float32": 4, "uint8": 1, "int8": 1, "int16": 2, "int32": 4}
+
+
+class _Described:
+    """Stands for a compiled environment: only its description."""
+
+    def __init__(self, told: dict[str, Any]) -> None:
+        self.told = told
+
+    def describe(self) -> dict[str, Any]:
+        return self.told
+
+
+def field(name, dtype="float32", shape=(), choices=0, low=-1.0, high=1.0):
+    """A member of Obs or Action; `choices` makes it discrete."""
+    kind = "discrete" if choices else "box"
+    return {
+        "name": name, "kind": kind, "dtype": dtype, "shape": shape, "low": low, "high": high,
+        "choices": choices,
+    }  # fmt: skip
+
+
+def _struct(fields):
+    """The fields with their offsets, widest first as a struct without padding has them."""
+    at, placed = 0, []
+    for f in sorted(fields, key=lambda f: -SIZES[f["dtype"]]):
+        placed.append({**f, "offset": at})
+        at += SIZES[f["dtype"]] * int(np.prod(f["shape"], dtype=int))
+    order = [f["name"] for f in fields]
+    placed.sort(key=lambda f: order.index(f["name"]))
+    return placed, -(-at // 4) * 4
+
+
+def make_spec(obs, actions, *, masked=False, agents=1) -> EnvSpec:
+    """An EnvSpec of these fields (see `field`) that no C file stands behind."""
+    obs, obs_size = _struct(obs)
+    actions, action_size = _struct(actions)
+    choices = [f["choices"] * int(np.prod(f["shape"], dtype=int)) for f in actions]
+    told = {
+        "name": "made", "source_hash": "", "agents": agents, "max_steps": 0,
+        "obs_fields": obs, "action_fields": actions, "obs_size": obs_size,
+        "action_size": action_size, "params": [], "metric_names": [], "state_size": 4,
+        "params_size": 0, "mask_size": sum(choices) if masked else 0, "has_present": False,
+        "has_draw": False, "checked": False,
+    }  # fmt: skip
+    return EnvSpec.from_library(_Described(told))
+
+
+def make_policy(features, heads, hidden=(16,), *, activation="tanh", separate=False, masked=False):
+    """A policy over `features` floats; heads: sizes of choices, 0 for a Gaussian."""
+    actions = [
+        field(f"a{k}", "int32" if size else "float32", choices=size) for k, size in enumerate(heads)
+    ]
+    spec = make_spec([field("x", shape=(features,))], actions, masked=masked)
+    return PolicySpec.from_env(spec, hidden, activation, separate)
+
+
+# ---- forward -----------------------------------------------------------------------------
+
+
+def named(policy, params):
+    """Parameters by name, as views of the flat array."""
+    return {
+        name: params[offset : offset + int(np.prod(shape))].reshape(shape)
+        for name, offset, shape in policy.tensors
+    }
+
+
+def trunk(policy, tensors, name, x):
+    """Inputs of every layer of a trunk, the last entry being its output."""
+    layers = [x]
+    for k in range(len(policy.hidden)):
+        z = layers[-1] @ tensors[f"{name}.{k}.weight"].T + tensors[f"{name}.{k}.bias"]
+        layers.append(np.tanh(z) if policy.activation == "tanh" else np.maximum(z, 0))
+    return layers
+
+
+def forward(policy, params, x):
+    """Outputs [rows, outputs], the value last."""
+    t = named(policy, np.asarray(params, np.float64))
+    x = np.asarray(x, np.float64)
+    names = ("policy_trunk", "value_trunk") if policy.separate else ("trunk", "trunk")
+    parts = [
+        trunk(policy, t, name, x)[-1] @ t[f"{head}.weight"].T + t[f"{head}.bias"]
+        for name, head in zip(names, ("policy", "value"), strict=True)
+    ]
+    return np.concatenate(parts, 1)
+
+
+def log_softmax(logits, mask):
+    """Log-probabilities; -inf where masked."""
+    logits = np.where(mask, logits, -np.inf)
+    top = logits.max(1, keepdims=True)
+    return logits - top - np.log(np.exp(logits - top).sum(1, keepdims=True))
+
+
+def logp_and_entropy(policy, params, out, actions, mask):
+    """Joint log-probability of `actions` [rows, heads] and joint entropy, [rows]."""
+    t = named(policy, np.asarray(params, np.float64))
+    logp, entropy = np.zeros(len(out)), np.zeros(len(out))
+    at = column = number = 0
+    for k, head in enumerate(policy.heads):
+        if head.size:
+            own = mask[:, column : column + head.size] if mask is not None else np.True_
+            logs = log_softmax(out[:, at : at + head.size], own)
+            p = np.exp(logs)
+            logp += logs[np.arange(len(out)), actions[:, k].astype(int)]
+            entropy -= np.where(p > 0, p * np.where(p > 0, logs, 0), 0).sum(1)
+            column += head.size
+        else:
+            log_std = t["log_std"][number]
+            z = (actions[:, k] - out[:, at]) * np.exp(-log_std)
+            logp += -0.5 * z**2 - log_std - 0.5 * np.log(2 * np.pi)
+            entropy += log_std + 0.5 * np.log(2 * np.pi * np.e)
+            number += 1
+        at += head.outputs
+    return logp, entropy
+
+
+# ---- loss and gradient -------------------------------------------------------------------
+
+
+def loss_sums(policy, params, rows, *, clip, vf_clip, advantage_mean=0.0, advantage_scale=1.0):
+    """Sums over valid rows: policy loss, value loss, entropy, KL (k3), clipped rows."""
+    out = forward(policy, params, rows["obs"])
+    logp, entropy = logp_and_entropy(policy, params, out, rows["actions"], rows["mask"])
+    log_ratio = logp - rows["logp"]
+    ratio = np.exp(log_ratio)
+    advantage = (rows["advantage"] - advantage_mean) * advantage_scale
+    surrogate = -np.minimum(ratio * advantage, np.clip(ratio, 1 - clip, 1 + clip) * advantage)
+    error = (out[:, -1] - rows["ret"]) ** 2
+    if vf_clip > 0:
+        bounded = rows["value"] + np.clip(out[:, -1] - rows["value"], -vf_clip, vf_clip)
+        error = np.maximum(error, (bounded - rows["ret"]) ** 2)
+    sums = np.stack(
+        [surrogate, 0.5 * error, entropy, ratio - 1 - log_ratio, np.abs(ratio - 1) > clip], 1
+    )
+    return sums[rows["valid"] > 0].sum(0)
+
+
+def loss(policy, params, rows, *, vf_coef, ent_coef, **options):
+    """The mean loss over valid rows."""
+    sums = loss_sums(policy, params, rows, **options)
+    return (sums[0] + vf_coef * sums[1] - ent_coef * sums[2]) / (rows["valid"] > 0).sum()
+
+
+def gradient(policy, params, rows, indices, **options):
+    """Central differences of the loss by the parameters `indices`."""
+    params = np.asarray(params, np.float64)
+    found = np.zeros(len(indices))
+    for k, index in enumerate(indices):
+        step = 1e-5
+        up, down = params.copy(), params.copy()
+        up[index] += step
+        down[index] -= step
+        difference = loss(policy, up, rows, **options) - loss(policy, down, rows, **options)
+        found[k] = difference / (2 * step)
+    return found
+
+
+# ---- the rest ----------------------------------------------------------------------------
+
+
+def gae(reward, value, done, bootstrap, valid, last, gamma, gae_lambda):
+    """Generalised advantage estimation, row by row."""
+    steps, rows = reward.shape
+    advantage = np.zeros((steps, rows))
+    for row in range(rows):
+        after, carried = last[row], 0.0
+        for t in reversed(range(steps)):
+            if not valid[t, row]:
+                continue
+            if done[t, row]:
+                after, carried = bootstrap[t, row], 0.0
+            delta = reward[t, row] + gamma * after - value[t, row]
+            carried = delta + gamma * gae_lambda * carried
+            advantage[t, row] = carried
+            after = value[t, row]
+    return advantage, np.where(valid > 0, advantage + value, 0.0)
+
+
+def threefry(key, c0, c1):
+    """Threefry-2x32, 20 rounds: two uint32 arrays from a (low, high) key and counters."""
+    k = [np.uint64(key[0]), key[1].astype(np.uint64)]
+    k.append(k[0] ^ k[1] ^ np.uint64(0x1BD11BDA))
+    turns = [[13, 15, 26, 6], [17, 29, 16, 24]]
+    a, b = (np.uint64(c0) + k[0]) & U32, (np.uint64(c1) + k[1]) & U32
+    for group in range(5):
+        for turn in turns[group % 2]:
+            a = (a + b) & U32
+            b = ((b << np.uint64(turn)) | (b >> np.uint64(32 - turn))) & U32
+            b ^= a
+        a = (a + k[(group + 1) % 3]) & U32
+        b = (b + k[(group + 2) % 3] + np.uint64(group + 1)) & U32
+    return a.astype(np.uint32), b.astype(np.uint32)
+
+
+def words(key, rows, step, pair):
+    """The random words of rows 0 .. rows-1 for one pair of draws."""
+    high = np.uint32(key >> 32) ^ np.arange(rows, dtype=np.uint32)
+    return threefry((key & 0xFFFFFFFF, high), step & 0xFFFFFFFF, (step >> 32) << 16 | pair)
+
+
+def unit(word):
+    """Uniform in [0, 1): a multiple of 2^-24."""
+    return (word >> np.uint32(8)).astype(np.float64) * 2.0**-24
+
+
+def adam(params, grad, m, v, step, lr, betas, eps):
+    """One Adam step as torch.optim.Adam takes it; returns params, m, v."""
+    m = betas[0] * m + (1 - betas[0]) * grad
+    v = betas[1] * v + (1 - betas[1]) * grad**2
+    root = np.sqrt(v / (1 - betas[1] ** step)) + eps
+    return params - lr * m / (1 - betas[0] ** step) / root, m, v
+
+
+def encode(spec, structs):
+    """Features [rows, features] of Obs structs, field by field."""
+    parts = []
+    for f in spec.obs_fields:
+        values = structs[f.name].reshape(len(structs), -1)
+        if f.kind == "discrete":
+            hot = values[:, :, None] == np.arange(f.choices)
+            parts.append(hot.reshape(len(structs), -1).astype(np.float64))
+        else:
+            scale = 1 / 255 if f.dtype == "uint8" else 1.0
+            parts.append(values.astype(np.float64) * scale)
+    return np.concatenate(parts, 1)

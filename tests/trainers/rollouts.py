@@ -1,0 +1,74 @@
+"""Rollouts filled with random rows, for the tests of loss and learner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import naive
+import numpy as np
+
+from headrace.trainers import _native
+from headrace.trainers.policy import from_tiles
+
+
+def random_rollout(policy, params, rng, *, horizon=3, worlds=100, off=0.3):
+    """A rollout whose behaviour policy was near `params`, some rows not valid; and its rows as
+    `naive` takes them."""
+    ro = _native.Rollout(policy.net, horizon=horizon, worlds=worlds, agents=1)
+    tiles = len(ro.obs)
+    n = tiles * 64
+    obs = rng.standard_normal((n, policy.features)).astype(np.float32)
+    ro.obs[:] = tiled(obs)
+    mask = None
+    if policy.env.mask_size:
+        mask = (rng.random((n, policy.env.mask_size)) < 0.6).astype(np.uint8)
+        column = 0
+        for head in policy.heads:  # something is allowed
+            if head.size:
+                mask[np.arange(n), column + rng.integers(head.size, size=n)] = 1
+                column += head.size
+        ro.mask[:] = tiled(mask)
+    actions, bits = random_actions(policy, mask, rng, n)
+    ro.actions[:] = tiled(bits)
+    out = naive.forward(policy, params, obs)
+    logp, _ = naive.logp_and_entropy(policy, params, out, actions, mask)
+    columns = {
+        "logp": logp + off * rng.standard_normal(n),
+        "value": out[:, -1] + rng.standard_normal(n),
+        "advantage": rng.standard_normal(n),
+        "ret": out[:, -1] + rng.standard_normal(n),
+        "valid": (rng.random(n) < 0.9).astype(np.float32),
+    }
+    for name, column in columns.items():
+        columns[name] = column.astype(np.float32)
+        getattr(ro, name)[:] = columns[name].reshape(tiles, 64)
+    ro.count_rows()
+    rows: dict[str, Any] = {"obs": obs, "actions": actions, "mask": mask, **columns}
+    return ro, rows
+
+
+def random_actions(policy, mask, rng, n):
+    """Allowed actions [n, heads] as numbers, and as the bits that a rollout holds."""
+    numbers, bits = np.zeros((n, len(policy.heads))), np.zeros((n, len(policy.heads)), np.int32)
+    column = 0
+    for k, head in enumerate(policy.heads):
+        if head.size:
+            weight = rng.random((n, head.size))
+            if mask is not None:
+                weight = weight * mask[:, column : column + head.size]
+            numbers[:, k] = bits[:, k] = weight.argmax(1)
+            column += head.size
+        else:
+            drawn = rng.standard_normal(n).astype(np.float32)
+            numbers[:, k], bits[:, k] = drawn, drawn.view(np.int32)
+    return numbers, bits
+
+
+def tiled(rows):
+    """[tiles * 64, k] as [tiles, k, 64]."""
+    return rows.reshape(-1, 64, rows.shape[1]).transpose(0, 2, 1)
+
+
+def untiled(tiles):
+    """[tiles, k, 64] as [tiles * 64, k]."""
+    return from_tiles(tiles, len(tiles) * 64)

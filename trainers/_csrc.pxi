@@ -1,0 +1,190 @@
+# Included by _native.pyx: what csrc/ and the engine's headers declare.
+
+
+cdef extern from "../../engine/core/vec.h" nogil:
+    ctypedef struct hr_env:
+        int32_t agents
+    ctypedef struct hr_vec:
+        const hr_env *env
+        int64_t worlds, rows
+        int32_t autoreset
+    int HR_SAME_STEP
+
+
+cdef extern from "../../engine/core/pool.h" nogil:
+    ctypedef struct hr_pool:
+        pass
+    ctypedef void (*hr_task_fn)(void *, int64_t, int) noexcept
+    ctypedef struct hr_pool_api:
+        void (*run)(hr_pool *, hr_task_fn, void *, int64_t) noexcept
+        int (*threads)(const hr_pool *) noexcept
+
+
+cdef extern from "net.h" nogil:
+    int HR_TILE, HR_MAX_DEPTH
+
+    ctypedef struct hr_layer:
+        int32_t in_ "in"
+        int32_t out, activation, hidden
+        int64_t weight, bias
+
+    ctypedef struct hr_tower:
+        int32_t layers, output
+        hr_layer *layer
+
+    ctypedef struct hr_head:
+        int32_t kind, size, output, mask, draw, offset
+        int64_t log_std
+        float low, high
+
+    ctypedef struct hr_input:
+        int32_t dtype, offset, count, choices, feature
+
+    ctypedef struct hr_net:
+        int32_t features, outputs, hidden, width, towers, heads, inputs
+        int32_t mask_size, action_size, obs_size, plain
+        int64_t params
+        hr_tower tower[2]
+        const hr_head *head
+        const hr_input *input
+
+
+cdef extern from "kernels.h" nogil:
+    int HR_SUMS
+
+    ctypedef struct hr_loss_options:
+        float clip, value_clip, value_coef, entropy_coef
+        float advantage_mean, advantage_scale, scale
+
+    ctypedef struct hr_draw:
+        uint64_t key, step
+        uint32_t row
+        int32_t greedy
+
+    ctypedef struct hr_adam_options:
+        float lr, beta1, beta2, eps, correction1, correction2, scale
+
+    ctypedef struct hr_gae_options:
+        float gamma
+        float lambda_ "lambda"
+
+    ctypedef struct hr_moments:
+        double count, advantage, advantage2, ret, ret2
+
+    ctypedef struct hr_kernels:
+        const char *name
+        void (*sample)(const hr_net *, const float *, const float *, const uint8_t *,
+                       const hr_draw *, int32_t *, float *, float *) noexcept
+        void (*encode)(const hr_net *, const void *, int, const uint8_t *, float *) noexcept
+        void (*normalize)(int, const float *, const float *, float, float *) noexcept
+        void (*gae)(int, int, const float *, const float *, const float *, const float *,
+                    const float *, const float *, const hr_gae_options *, float *, float *,
+                    hr_moments *) noexcept
+        void (*adam)(int64_t, const float *, const hr_adam_options *, float *, float *,
+                     float *) noexcept
+
+    const hr_kernels *hr_kernels_get() noexcept
+    const hr_kernels *hr_kernels_named(const char *) noexcept
+
+
+cdef extern from "forward.h" nogil:
+    void hr_forward(const hr_net *, const hr_kernels *, const float *, const float *, float *,
+                    float *) noexcept
+
+
+cdef extern from "rollout.h" nogil:
+    int HR_TIMES
+
+    ctypedef struct hr_episode:
+        int32_t step, row
+        float ret
+        int32_t length
+
+    ctypedef struct hr_rollout:
+        int32_t horizon, blocks, agents, features, heads, mask_size
+        int64_t tiles
+        float *obs
+        int32_t *actions
+        uint8_t *mask
+        float *logp
+        float *value
+        float *reward
+        float *done
+        float *bootstrap
+        float *valid
+        float *advantage
+        float *ret
+        int32_t *tile_rows
+        hr_moments *moments
+        double *obs_sums
+        double *reward_sums
+        hr_episode *episodes
+        int64_t episode_count, valid_rows
+
+    ctypedef struct hr_weights:
+        const float *params
+        const float *obs_mean
+        const float *obs_scale
+        float reward_mean, reward_scale
+
+    ctypedef struct hr_fault:
+        int32_t kind, step
+        int64_t row
+        int32_t feature
+        float value
+
+
+cdef extern from "collect.h" nogil:
+    ctypedef struct hr_block_log:
+        int64_t episodes
+
+    ctypedef struct hr_collector:
+        const hr_net *net
+        const hr_kernels *kernels
+        hr_vec *vec
+        hr_gae_options gae
+        float obs_clip, reward_clip
+        uint64_t key, step
+        float *discounted
+        char *scratch
+        int64_t scratch_size
+        hr_episode *block_episodes
+        hr_block_log *logs
+        double *seconds
+
+    int64_t hr_collect_scratch(const hr_net *, int) noexcept
+    hr_fault hr_collect(hr_collector *, const hr_weights *, hr_rollout *, const hr_pool_api *,
+                        hr_pool *) noexcept
+
+
+cdef extern from "learn.h" nogil:
+    int HR_MAX_CHUNKS
+
+    ctypedef struct hr_learn_options:
+        int32_t epochs, minibatches, normalize_advantage
+        float clip, value_clip, value_coef, entropy_coef, max_grad_norm
+        float lr, beta1, beta2, eps
+
+    ctypedef struct hr_learn_stats:
+        double policy_loss, value_loss, entropy, kl, clip_fraction, grad_norm, explained_variance
+
+    ctypedef struct hr_learner:
+        const hr_net *net
+        const hr_kernels *kernels
+        float *params
+        float *m
+        float *v
+        int64_t steps
+        uint64_t key, shuffles
+        int32_t *order
+        float *grads
+        double *sums
+        char *scratch
+        int64_t scratch_size
+        double *seconds
+
+    int64_t hr_learn_scratch(const hr_net *) noexcept
+    hr_fault hr_learn(hr_learner *, const hr_rollout *, const hr_learn_options *,
+                      const hr_pool_api *, hr_pool *, hr_learn_stats *) noexcept
+    void hr_gradient(hr_learner *, const hr_rollout *, const int32_t *, int64_t,
+                     const hr_loss_options *, const hr_pool_api *, hr_pool *) noexcept
