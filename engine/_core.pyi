@@ -9,6 +9,9 @@ MAX_THREADS: int
 MAX_WORLDS: int
 TAKEN: int
 NOT_DIRECT: int
+RNG_SIZE: int
+BATCH_OFFSETS: dict[str, int]
+FRAME_OFFSETS: dict[str, int]
 pool_api: Any
 
 class Library:
@@ -19,6 +22,14 @@ class Library:
     @staticmethod
     def from_capsule(capsule: Any, keepalive: Any = None, source: str = ...) -> Library: ...
     def describe(self) -> dict[str, Any]: ...
+
+class Description:
+    capsule: Any
+
+    def __init__(
+        self, told: dict[str, Any], kernels: dict[str, int], checked: bool = False
+    ) -> None: ...
+    def fail(self, message: str, file: str, line: int, world: int) -> None: ...
 
 class Pool:
     threads: int

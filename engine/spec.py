@@ -218,7 +218,8 @@ def _view(space: spaces.Space, fields: Sequence[FieldSpec], array: np.ndarray) -
 
 def _field_view(field: FieldSpec, shape: tuple[int, ...] | None, array: np.ndarray) -> np.ndarray:
     """Elements from `field` on in each struct of `array` [rows], as [rows, *shape]."""
-    dtype, strides = np.dtype(field.dtype), []
+    dtype = np.dtype(field.dtype)
+    strides: list[int] = []
     stride = dtype.itemsize
     for size in reversed(shape or ()):
         strides.insert(0, stride)

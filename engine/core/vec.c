@@ -90,13 +90,6 @@ static inline char *row_of(void *rows, int64_t row, int64_t size) {
     return (char *)rows + row * size;
 }
 
-/* Author's observe of worlds [lo, hi) into another array of rows. */
-static void observe_into(const hr_vec *vec, void *obs, int64_t lo, int64_t hi) {
-    hr_batch elsewhere = vec->batch;
-    elsewhere.obs = obs;
-    vec->env->observe(&elsewhere, lo, hi);
-}
-
 /* One agent, always there: presence and ends are those of the world. */
 static inline bool is_plain(const hr_env *env) { return env->agents == 1 && env->present == NULL; }
 
@@ -307,17 +300,55 @@ static void refresh_present(hr_vec *vec, int64_t lo, int64_t hi) {
     for (int64_t i = 0; i < rows; i++) present[i] = present[i] != 0 && ended[i] == 0;
 }
 
-/* Statistics of one row's step; the row's episode ends with its flags. */
-static void count_row(hr_vec *vec, int64_t row) {
-    hr_batch *batch = &vec->batch;
-    if (!vec->acted[row]) {
-        batch->rewards[row] = 0.0f;
-        batch->terminated[row] = batch->truncated[row] = 0;
-        return;
+/* Counts a step in the worlds of a block, as if all of them played. Returns those that have
+ * reached the time limit, as bits. */
+static uint64_t count_worlds(hr_vec *vec, int64_t lo, uint32_t n) {
+    const int32_t limit = vec->max_steps > 0 ? vec->max_steps : INT32_MAX;
+    int32_t *elapsed = vec->elapsed + lo;
+    uint64_t reached = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        elapsed[i] += 1;
+        reached |= (uint64_t)(elapsed[i] >= limit) << i;
     }
-    vec->episode_return[row] += batch->rewards[row];
-    vec->episode_length[row] += 1;
-    vec->ended[row] = batch->terminated[row] | batch->truncated[row];
+    return reached;
+}
+
+/* Outcomes and statistics of rows [first, first + n), of which those in `acted` took a step;
+ * the other ones have no outcome. Returns whether the episode of any row ended. */
+static bool count_rows(hr_vec *vec, int64_t first, int64_t n) {
+    const uint8_t *restrict acted = vec->acted + first;
+    uint8_t *restrict terminated = vec->batch.terminated + first;
+    uint8_t *restrict truncated = vec->batch.truncated + first;
+    uint8_t *restrict ended = vec->ended + first;
+    uint8_t *restrict present = vec->present + first;
+    float *restrict rewards = vec->batch.rewards + first;
+    float *restrict sum = vec->episode_return + first;
+    int32_t *restrict length = vec->episode_length + first;
+    uint8_t any = 0;
+    for (int64_t i = 0; i < n; i++) {
+        terminated[i] &= acted[i];
+        truncated[i] &= acted[i];
+        const uint8_t ends = terminated[i] | truncated[i];
+        any |= ends;
+        ended[i] |= ends;
+        present[i] &= ended[i] ^ 1;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        rewards[i] = acted[i] ? rewards[i] : 0.0f;
+        sum[i] += rewards[i];
+        length[i] += acted[i];
+    }
+    return any != 0;
+}
+
+/* Worlds of a block in which no row is left, as bits. */
+static uint64_t find_empty(const hr_vec *vec, int64_t lo, int64_t n) {
+    const int64_t agents = vec->env->agents;
+    uint64_t empty = 0;
+    for (int64_t i = 0; i < n; i++) {
+        empty |= (uint64_t)!any_set(vec->present + (lo + i) * agents, agents) << i;
+    }
+    return empty;
 }
 
 /* The world's episode is over: whoever acted last and was not told so has been cut; the
@@ -325,13 +356,11 @@ static void count_row(hr_vec *vec, int64_t row) {
 static void end_world(hr_vec *vec, int64_t w) {
     const int64_t agents = vec->env->agents;
     for (int64_t row = w * agents; row < (w + 1) * agents; row++) {
-        if (!vec->acted[row]) {
-            if (!vec->ended[row] && vec->episode_length[row] > 0) {
-                vec->last_return[row] = vec->episode_return[row];
-                vec->last_length[row] = vec->episode_length[row];
-            }
-        } else if (!vec->ended[row]) {
+        if (!vec->ended[row] && vec->acted[row]) {
             vec->batch.truncated[row] = 1;
+        } else if (!vec->ended[row] && vec->episode_length[row] > 0) {
+            vec->last_return[row] = vec->episode_return[row];
+            vec->last_length[row] = vec->episode_length[row];
         }
         vec->ended[row] = 1;
         vec->present[row] = 0;
@@ -340,81 +369,80 @@ static void end_world(hr_vec *vec, int64_t w) {
     write_metrics(vec, w);
 }
 
-/* Time limit, statistics and ends of one world that was stepped. `acted` holds who acted and
- * `present` who the author says is there now. Returns whether the world's episode is over. */
-static bool count_world(hr_vec *vec, int64_t w) {
-    const int64_t agents = vec->env->agents;
-    const int64_t first = w * agents, last = first + agents;
-    vec->elapsed[w] += 1;
-    const bool cut = vec->max_steps > 0 && vec->elapsed[w] >= vec->max_steps;
-    bool alive = false;
-    for (int64_t row = first; row < last; row++) {
-        if (cut) vec->batch.truncated[row] = 1;
-        count_row(vec, row);
-        vec->present[row] &= !vec->ended[row];
-        alive |= vec->present[row];
-    }
-    const bool over = cut || !alive;
-    vec->world_over[w] = 0;
-    if (over) end_world(vec, w);
-    for (int64_t row = first; row < last; row++) {
-        if (vec->batch.terminated[row] | vec->batch.truncated[row]) {
-            vec->last_return[row] = vec->episode_return[row];
-            vec->last_length[row] = vec->episode_length[row];
-        }
-    }
-    return over;
+/* First row from `row` on whose episode ended in this step; `last` when there is none. */
+static int64_t next_end(const hr_vec *vec, int64_t row, int64_t last) {
+    const int64_t a = row + next_set(vec->batch.terminated + row, 0, last - row);
+    return row + next_set(vec->batch.truncated + row, 0, a - row);
 }
 
-/* Rows whose episode ended in this step while their observation is still there. */
-static void keep_final_rows(hr_vec *vec, int64_t w) {
-    const int64_t agents = vec->env->agents, size = vec->env->obs_size;
-    for (int64_t row = w * agents; row < (w + 1) * agents; row++) {
-        if (vec->batch.terminated[row] | vec->batch.truncated[row]) {
-            memcpy(row_of(vec->final_obs, row, size), row_of(vec->batch.obs, row, size),
-                   (size_t)size);
-        }
+/* Results of the rows of [first, last) whose episode ended. */
+static void keep_results(hr_vec *vec, int64_t first, int64_t last) {
+    for (int64_t row = next_end(vec, first, last); row < last; row = next_end(vec, row + 1, last)) {
+        vec->last_return[row] = vec->episode_return[row];
+        vec->last_length[row] = vec->episode_length[row];
     }
+}
+
+/* Final observations of the rows of [first, last) whose episode ended; those of worlds that
+ * were reset since (`restarted`, as bits, the first for the world of row `first`) are there. */
+static void keep_final(hr_vec *vec, int64_t first, int64_t last, uint64_t restarted) {
+    const int64_t agents = vec->env->agents, size = vec->env->obs_size;
+    for (int64_t row = next_end(vec, first, last); row < last; row = next_end(vec, row + 1, last)) {
+        if (restarted >> ((row - first) / agents) & 1) continue;
+        copy_words(row_of(vec->final_obs, row, size), row_of(vec->batch.obs, row, size),
+                   (size_t)size);
+    }
+}
+
+/* SameStep: the worlds of `over` start anew, after their final observations. */
+static void restart_worlds(hr_vec *vec, int64_t lo, int64_t hi, uint64_t over) {
+    hr_batch final = vec->batch;
+    final.obs = vec->final_obs;
+    while (over != 0) {
+        const int64_t w = lo + take_bit(&over);
+        vec->env->observe(&final, w, w + 1);
+        clear_episode(vec, w);
+    }
+    vec->env->reset(&vec->batch, lo, hi, vec->world_over + lo);
 }
 
 static void step_agents_block(hr_vec *vec, int64_t lo, int64_t hi) {
     const hr_env *env = vec->env;
-    const int64_t n = hi - lo, agents = env->agents;
-    const int64_t first = lo * agents, rows = n * agents;
+    const int64_t n = hi - lo, first = lo * env->agents, rows = n * env->agents;
     const bool same_step = vec->autoreset == HR_SAME_STEP;
-    uint8_t started[HR_BLOCK] = {0};
+    uint64_t started = 0, over = 0;
     if (vec->autoreset == HR_NEXT_STEP && any_set(vec->pending + lo, n)) {
-        memcpy(started, vec->pending + lo, (size_t)n);
+        started = bits_of(vec->pending + lo, n);
         step_and_reset_pending(vec, lo, hi);
     } else {
         env->step(&vec->batch, lo, hi);
     }
-    memcpy(vec->acted + first, vec->present + first, (size_t)rows);
+    memcpy(vec->acted + first, vec->present + first, (size_t)rows); /* nobody where pending */
     refresh_present(vec, lo, hi);
-    bool resets = false;
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t w = lo + i;
-        if (started[i]) {
-            clear_episode(vec, w);
-            clear_outcome(vec, w);
-            vec->pending[w] = 0;
-            resets = true;
-        } else if (count_world(vec, w)) {
-            if (same_step) {
-                observe_into(vec, vec->final_obs, w, w + 1);
-                clear_episode(vec, w);
-                resets = true;
-            } else {
-                vec->pending[w] = 1;
-            }
-        }
+    const uint64_t reached = count_worlds(vec, lo, (uint32_t)n) & ~started;
+    for (uint64_t bits = reached; bits != 0;) {
+        memset(vec->batch.truncated + (lo + take_bit(&bits)) * env->agents, 1, (size_t)env->agents);
     }
-    if (same_step && resets) env->reset(&vec->batch, lo, hi, vec->world_over + lo);
-    if (resets) refresh_present(vec, lo, hi);
+    const bool any_end = count_rows(vec, first, rows);
+    if (any_end || env->present != NULL) over = find_empty(vec, lo, n);
+    over = (over | reached) & ~started;
+    memset(vec->world_over + lo, 0, (size_t)n);
+    for (uint64_t bits = over; bits != 0;) {
+        const int64_t w = lo + take_bit(&bits);
+        end_world(vec, w);
+        vec->pending[w] = !same_step;
+    }
+    if (any_end || over != 0) keep_results(vec, first, first + rows);
+    for (uint64_t bits = started; bits != 0;) {
+        const int64_t w = lo + take_bit(&bits);
+        clear_episode(vec, w);
+        vec->pending[w] = 0;
+    }
+    const uint64_t restarted = same_step ? over : 0;
+    if (restarted != 0) restart_worlds(vec, lo, hi, restarted);
+    if ((restarted | started) != 0) refresh_present(vec, lo, hi);
     env->observe(&vec->batch, lo, hi);
-    for (int64_t i = 0; i < n; i++) {
-        if (!(same_step && vec->world_over[lo + i])) keep_final_rows(vec, lo + i);
-    }
+    if (any_end || over != 0) keep_final(vec, first, first + rows, restarted);
 }
 
 /* ---- public ------------------------------------------------------------------------- */

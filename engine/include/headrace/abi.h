@@ -17,8 +17,8 @@
 #include <stdint.h>
 
 #define HR_ABI_VERSION 1u
-#define HR_BLOCK 64      /* worlds in one block: callers cut ranges at multiples of it */
-#define HR_MAX_RANK 4    /* dimensions of one field */
+#define HR_BLOCK       64 /* worlds in one block: callers cut ranges at multiples of it */
+#define HR_MAX_RANK    4  /* dimensions of one field */
 
 /* What one step did to one agent; zeroed by the engine before each step. */
 typedef struct hr_outcome {
@@ -40,20 +40,28 @@ typedef struct hr_frame {
     int32_t height;  /* pixels */
 } hr_frame;
 
-typedef enum hr_dtype { HR_FLOAT32, HR_UINT8, HR_INT8, HR_INT16, HR_INT32, HR_FLOAT64, HR_INT64 } hr_dtype;
+typedef enum hr_dtype {
+    HR_FLOAT32,
+    HR_UINT8,
+    HR_INT8,
+    HR_INT16,
+    HR_INT32,
+    HR_FLOAT64,
+    HR_INT64
+} hr_dtype;
 typedef enum hr_kind { HR_KIND_BOX, HR_KIND_DISCRETE } hr_kind;
 
 /* One member of Obs or Action. Observation dtypes: float32, uint8, int8/16/32.
  * Action members: float32 (box) or int32 (discrete). */
 typedef struct hr_field {
     const char *name;
-    int32_t kind;                /* hr_kind */
-    int32_t dtype;               /* hr_dtype */
-    int32_t offset;              /* bytes from the start of the struct */
-    int32_t rank;                /* 0 for a scalar */
-    int32_t shape[HR_MAX_RANK];  /* dimensions, C order */
-    double low, high;            /* inclusive bounds of every element (box) */
-    int32_t choices;             /* values 0 .. choices-1 (discrete) */
+    int32_t kind;               /* hr_kind */
+    int32_t dtype;              /* hr_dtype */
+    int32_t offset;             /* bytes from the start of the struct */
+    int32_t rank;               /* 0 for a scalar */
+    int32_t shape[HR_MAX_RANK]; /* dimensions, C order */
+    double low, high;           /* inclusive bounds of every element (box) */
+    int32_t choices;            /* values 0 .. choices-1 (discrete) */
     int32_t reserved;
 } hr_field;
 
@@ -65,7 +73,7 @@ typedef struct hr_param {
     int32_t offset;        /* bytes: the scalar, or the pointer */
     int32_t length_offset; /* bytes: the int32_t length of an array; -1 for a scalar */
     int32_t reserved;
-    double initial;        /* default of a scalar; arrays have none and must be given */
+    double initial; /* default of a scalar; arrays have none and must be given */
 } hr_param;
 
 /* First HR_CHECK that failed in a checked build; `message` is NULL when none did. */
@@ -74,7 +82,7 @@ typedef struct hr_failure {
     const char *file;    /* the author's file */
     int32_t line;        /* 1-based */
     int32_t reserved;
-    int64_t world;       /* which world was being stepped, -1 outside one */
+    int64_t world; /* which world was being stepped, -1 outside one */
 } hr_failure;
 
 /* Everything a range kernel may touch. Only slots of the worlds in its range are written. */
@@ -96,17 +104,17 @@ typedef void (*hr_range_fn)(const hr_batch *batch, int64_t lo, int64_t hi);
  *     const hr_env *headrace_env(void);
  * All pointers have static lifetime in the loaded library. */
 typedef struct hr_env {
-    uint32_t abi_version;   /* HR_ABI_VERSION */
-    int32_t agents;         /* rows per world, >= 1 */
+    uint32_t abi_version; /* HR_ABI_VERSION */
+    int32_t agents;       /* rows per world, >= 1 */
     const char *name;
     const char *source_hash; /* hex digest given by the build, "" when none */
-    int32_t max_steps;      /* time limit in steps; 0: none */
-    int32_t state_size;     /* sizeof(State), bytes; likewise below */
+    int32_t max_steps;       /* time limit in steps; 0: none */
+    int32_t state_size;      /* sizeof(State), bytes; likewise below */
     int32_t params_size;
     int32_t action_size;
     int32_t obs_size;
-    int32_t mask_size;      /* bytes of one row's action mask: the sum of its choices; 0: no mask */
-    int32_t metrics_size;   /* floats that `metrics` writes; 0: none */
+    int32_t mask_size;    /* bytes of one row's action mask: the sum of its choices; 0: no mask */
+    int32_t metrics_size; /* floats that `metrics` writes; 0: none */
     int32_t obs_fields_count, action_fields_count, params_count;
     const hr_field *obs_fields;
     const hr_field *action_fields;
