@@ -51,7 +51,7 @@ def flags() -> list[str]:
             f"Cython environments need Python's headers, and there is no Python.h in {include}: "
             "install them (on Debian and Ubuntu the package python3-dev)"
         )
-    return ["-w", f"-I{include}"]
+    return [f"-I{include}"]
 
 
 def identity(include_dir: Path) -> list[str]:
@@ -164,15 +164,29 @@ def _quoted(path: Path) -> str:
 
 
 def _readable(source: Path, stderr: str) -> str:
-    """Cython's errors: place, message and the line itself."""
-    lines = source.read_text(errors="replace").splitlines()
-    found = re.findall(rf"^(?:.*[\\/])?{re.escape(source.name)}:(\d+):(\d+): (.+)$", stderr, re.M)
-    shown = []
-    for line, column, message in found:
-        text = lines[int(line) - 1] if int(line) <= len(lines) else ""
+    """The first error of each line: place, message and the line itself."""
+    lines = ["", *source.read_text(errors="replace").splitlines()]
+    pattern = rf"^(?:.*[\\/])?{re.escape(source.name)}:(\d+):(\d+): (.+)$"
+    first: dict[int, tuple[str, str]] = {}
+    for line, column, message in re.findall(pattern, stderr, re.M):
         if not message.startswith(("performance hint", "warning")):
-            shown.append(f"{source}:{line}:{column}: {message}\n    {text.strip()}")
+            first.setdefault(int(line), (column, _meant(message)))
+    shown = [
+        f"{source}:{line}:{column}: {message}\n    {lines[min(line, len(lines) - 1)].strip()}"
+        for line, (column, message) in first.items()
+    ]
     return "\n".join(shown[:5]) or stderr.strip()[-2000:] or "Cython gave no reason"
+
+
+def _meant(message: str) -> str:
+    struct = re.fullmatch(
+        r"Cannot convert '(?:const )?(\w+)(?: const)? \*' to Python object", message
+    )
+    if struct:
+        return f"{struct[1]} has no such member"
+    if re.search("without (the )?gil", message, re.I):
+        return f"Python cannot be used in a function that is compiled ({message})"
+    return message
 
 
 def _confined(text: str) -> str:
