@@ -30,6 +30,8 @@ SHIPPED = tuple(
         ("pong", "headrace/Pong-v0", 5000),
         ("breakout", "headrace/Breakout-v0", 5000),
         ("snake", "headrace/Snake-v0", None),
+        ("tetris", "headrace/Tetris-v0", 500),
+        ("game_2048", "headrace/Game2048-v0", 10_000),
     ]
 )
 

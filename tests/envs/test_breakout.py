@@ -99,7 +99,7 @@ def test_a_ball_beside_the_paddle_is_lost_and_another_is_served() -> None:
 def test_the_last_ball_ends_the_episode() -> None:
     env, state = make(balls=1)
     fly(state, 0.9, 0.995, 0.0, 0.01)
-    _, _, terminated, truncated, infos = env.step([STAY])
+    _, _, terminated, truncated, _ = env.step([STAY])
     assert terminated[0] and not truncated[0]
 
 
