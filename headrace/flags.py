@@ -64,8 +64,10 @@ def flag(name: str) -> str:
 
 def _parser(verb: Verb, defaults: Mapping[str, Any]) -> _Parser:
     width = min(shutil.get_terminal_size().columns, 100)
+    places = [item for item in settings(verb.settings).values() if item.rule.positional]
     parser = _Parser(
         prog=f"headrace {verb.name}",
+        usage=" ".join([f"headrace {verb.name}", *(p.name.upper() for p in places), "[flags]"]),
         description=verb.summary,
         epilog=f"example: {verb.example}",
         argument_default=argparse.SUPPRESS,

@@ -62,8 +62,9 @@ class LiveDisplay:
             auto_refresh=False,
             transient=True,
         )
-        empty = {"done": "0", "reward": "-", "speed": "-", "left": ""}
-        self._task = self._bar.add_task("train", total=1.0, **empty)
+        self._task = self._bar.add_task(
+            "train", total=1.0, done="0", reward="-", speed="-", left=""
+        )
 
     def __enter__(self) -> LiveDisplay:
         self._bar.start()
@@ -109,7 +110,7 @@ def count(number: float) -> str:
 
 def duration(seconds: float) -> str:
     """Seconds as people say them: 0.15 s, 42 s, 3:05, 1:02:03."""
-    if seconds < 60:
+    if seconds < 59.5:
         return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+from typing import Any
+
 from ..engine.make import make_vec
 from ..engine.resolve import resolve
 from ..engine.vector import VecEnv
 from .config import TrainConfig
 from .seeds import world_seeds
+from .settings import ConfigError
 
 
 def whole_worlds(config: TrainConfig, rows: int) -> int:
@@ -20,13 +24,11 @@ def environments(
     config: TrainConfig, rows: int, threads: int | None, seed: int, stream: int
 ) -> VecEnv:
     """The run's environment, `rows` of it, with its parameters, each world with its own seed."""
+    params: dict[str, Any] = dict(config.params)
+    for name in params.keys() & inspect.signature(make_vec).parameters.keys():
+        raise ConfigError(f"params: {name} is no parameter of an environment")
     vec = make_vec(
-        config.env,
-        rows,
-        threads=threads,
-        autoreset_mode="SameStep",
-        copy=False,
-        **dict(config.params),
+        config.env, rows, threads=threads, autoreset_mode="SameStep", copy=False, **params
     )
     vec.reset(seed=world_seeds(seed, vec.worlds, stream))
     return vec

@@ -117,7 +117,7 @@ def _check_fit(policy: PolicySpec, tensors: Tensors, checkpoint: Path) -> None:
     if "obs.mean" in tensors or "obs.scale" in tensors:
         shapes |= {"obs.mean": (policy.features,), "obs.scale": (policy.features,)}
     for name, shape in shapes.items():
-        found = tensors[name] if name in tensors else None
+        found = tensors.get(name)
         if found is None or found.shape != shape or found.dtype != np.float32:
             got = "missing" if found is None else f"{found.dtype} {list(found.shape)}"
             raise RunError(

@@ -7,6 +7,8 @@ pseudorandom number generators", 2014).
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,8 +23,8 @@ def world_seeds(seed: int, worlds: int, stream: int) -> NDArray[np.uint64]:
     return _mixed(run + np.arange(worlds, dtype=np.uint64))
 
 
-def _mixed(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """SplitMix64's output for each state in `value` (arithmetic modulo 2**64)."""
+def _mixed(value: NDArray[Any]) -> NDArray[Any]:
+    """SplitMix64's output for each uint64 state in `value` (arithmetic modulo 2**64)."""
     z = value + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

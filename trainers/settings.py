@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import functools
 import math
 import types
 import typing
@@ -84,8 +83,7 @@ class Setting:
         return self.convert(_READERS[self.kind](text), label)
 
 
-@functools.cache
-def settings(owner: type) -> dict[str, Setting]:
+def settings(owner: type[Any]) -> dict[str, Setting]:
     """The settings of a dataclass by name, in the order of declaration."""
     hints = typing.get_type_hints(owner)
     found = {}

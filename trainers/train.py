@@ -269,7 +269,7 @@ def preset_of(env: str | Path) -> Path | None:
 
 def _begun(env: str, given: Mapping[str, Any]) -> Session:
     """A new run: configured, its environments made, its folder with config.toml written."""
-    config = configure(_absolute(env), preset_of(env), given)
+    config = configure(_lasting(env), preset_of(env), given)
     if config.num_envs is None:
         config = config.replace(num_envs=whole_worlds(config, DEFAULT_NUM_ENVS))
     vec = _environments(config)
@@ -285,7 +285,7 @@ def _begun(env: str, given: Mapping[str, Any]) -> Session:
 def _resumed(run: Run, env: str | Path | None, given: Mapping[str, Any]) -> Session:
     """A run continued from its newest checkpoint."""
     saved, _ = run.read_config()
-    if env is not None and _absolute(str(env)) != saved.env:
+    if env is not None and _lasting(str(env)) != saved.env:
         raise ConfigError(f"env cannot change when a run is resumed: it is {saved.env}")
     for name in given:
         reject_unknown(name, settings(TrainConfig))
@@ -315,9 +315,11 @@ def _environments(config: TrainConfig) -> VecEnv:
     return environments(config, rows, config.threads, config.seed, TRAINING)
 
 
-def _absolute(env: str) -> str:
-    """A file's absolute path, so that the run can be resumed from another folder; else `env`."""
+def _lasting(env: str) -> str:
+    """What the environment is called in every folder and process: a shipped name, else the
+    absolute path of its file."""
+    known = registered().get(env)
+    if known is not None:
+        return env if known.shipped else str(known.path)
     path = Path(env).expanduser()
-    if env in registered() or not path.is_file():
-        return env
-    return str(path.resolve())
+    return str(path.resolve()) if path.is_file() else env

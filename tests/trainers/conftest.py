@@ -40,7 +40,8 @@ static inline void point_observe(const Params *p, const State *s, Obs o[]) {
 
 HR_ENV(point, HR_OBS(HR_FIELD(Obs, position, -3.0f, 3.0f), HR_FIELD(Obs, unused, -1.0f, 1.0f)),
        HR_ACTION(HR_DISCRETE(Action, push, 3)),
-       HR_PARAMS(HR_PARAM(speed, 0.1f), HR_PARAM(poison_obs, -1.0f), HR_PARAM(poison_reward, -1.0f)),
+       HR_PARAMS(HR_PARAM(speed, 0.1f),
+                 HR_PARAM(poison_obs, -1.0f), HR_PARAM(poison_reward, -1.0f)),
        .max_steps = 50)
 """
 

@@ -107,6 +107,8 @@ def test_parameters_reach_the_environment(point):
     assert window["episode/length"] == 7
     with pytest.raises(HeadraceError, match="sped"):
         headrace.train(point, steps=20_000, params={"sped": 1})
+    with pytest.raises(ConfigError, match="copy is no parameter of an environment"):
+        headrace.train(point, steps=20_000, params={"copy": 1})
 
 
 @pytest.mark.parametrize(
