@@ -14,7 +14,7 @@ class Shipped:
 
     name: str  # what make_vec and train call it
     path: Path  # its source
-    gymnasium_id: str
+    gymnasium_id: str | None  # None: several agents, which Gymnasium has no single form for
     max_steps: int | None  # its time limit, told to Gymnasium
 
 
@@ -32,6 +32,7 @@ SHIPPED = tuple(
         ("snake", "headrace/Snake-v0", None),
         ("tetris", "headrace/Tetris-v0", 500),
         ("game_2048", "headrace/Game2048-v0", 10_000),
+        ("connect4", None, None),
     ]
 )
 
