@@ -51,7 +51,7 @@ def test_spaces_are_those_of_gymnasiums_cartpole() -> None:
 
 def test_registered_time_limit_is_the_environments_own() -> None:
     for entry in registered().values():
-        if entry.shipped:
+        if entry.gymnasium_id and entry.shipped:
             limit = gymnasium.spec(entry.gymnasium_id).max_episode_steps
             assert (limit or 0) == resolve(entry.name).spec.max_steps
 
