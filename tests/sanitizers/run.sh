@@ -14,7 +14,6 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1
 
-core=(engine/core/vec.c engine/core/pool.c engine/core/stepper.c)
 flags=(-std=c11 -g -O1 -fno-omit-frame-pointer -fopenmp-simd -pthread -Iengine/include -Iengine/core)
 address=(-fsanitize=address,undefined -fno-sanitize-recover=undefined)
 thread=(-fsanitize=thread)
@@ -23,27 +22,39 @@ thread=(-fsanitize=thread)
 fixed=()
 if setarch "$(uname -m)" -R true 2>/dev/null; then fixed=(setarch "$(uname -m)" -R); fi
 
-# drive KIND NAME FLAGS...: builds and runs drive.c with these flags, the environment included.
-drive() {
-    local name=$1
+# objects KIND FLAGS...: what every run of that kind shares, in $scratch/KIND.
+objects() {
+    local kind=$1 source
     shift
-    $compiler "${flags[@]}" "$@" tests/sanitizers/drive.c "${core[@]}" -o "$scratch/$name" -lm
+    mkdir "$scratch/$kind"
+    for source in engine/core/{vec,pool,stepper}.c tests/sanitizers/drive.c; do
+        $compiler "${flags[@]}" "$@" -c "$source" -o "$scratch/$kind/$(basename "$source" .c).o"
+    done
+}
+
+# drive KIND NAME FLAGS...: builds and runs drive.c over the environment among the flags.
+drive() {
+    local kind=$1 name=$2
+    shift 2
+    $compiler "${flags[@]}" "$@" "$scratch/$kind"/*.o -o "$scratch/$name" -lm
     "${fixed[@]}" "$scratch/$name"
 }
 
+objects address "${address[@]}"
+objects thread "${thread[@]}"
 jobs=()
 for env in envs/*.c; do
-    drive "$(basename "$env" .c)" "${address[@]}" "$env" &
+    drive address "$(basename "$env" .c)" "${address[@]}" "$env" &
     jobs+=($!)
 done
 drift=tests/engine/core/drift.c
-drive drift "${address[@]}" $drift
-drive drift-leaving "${address[@]}" -DAGENTS=3 -DLEAVING=1 $drift
-drive drift-large "${address[@]}" -DAGENTS=2 -DBULK=200 $drift
-drive drift-single "${address[@]}" -DLEAVING=1 -DBULK=100 $drift
+drive address drift "${address[@]}" $drift
+drive address drift-leaving "${address[@]}" -DAGENTS=3 -DLEAVING=1 $drift
+drive address drift-large "${address[@]}" -DAGENTS=2 -DBULK=200 $drift
+drive address drift-single "${address[@]}" -DLEAVING=1 -DBULK=100 $drift
 for job in "${jobs[@]}"; do wait "$job"; done
 
-drive drift-threads "${thread[@]}" -DAGENTS=2 $drift
+drive thread drift-threads "${thread[@]}" -DAGENTS=2 $drift
 for futex in "" -DHR_NO_FUTEX; do
     $compiler "${flags[@]}" "${thread[@]}" $futex tests/sanitizers/pool.c engine/core/pool.c -o "$scratch/pool"
     "${fixed[@]}" "$scratch/pool"
