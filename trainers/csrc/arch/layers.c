@@ -1,6 +1,7 @@
 /* Matrix products of one layer over tiles of 64 rows: forward, input gradient, weight gradient. */
 #include "../kernels.h"
 #include "simd.h"
+#include "tanh.h"
 
 /* Accumulators held in registers: UNITS output units x VECS vectors of rows. */
 #define UNITS 4

@@ -2,7 +2,7 @@
  *
  * GNU vector extensions carry the arithmetic; the few operations that they lack (min, max,
  * square root) have one line per instruction set. All functions are accurate to about 1e-7
- * relative (tanh: 4e-7 absolute) and pass NaN through.
+ * relative and pass NaN through. tanh has a file of its own.
  */
 #ifndef HEADRACE_SIMD_H
 #define HEADRACE_SIMD_H
@@ -85,21 +85,6 @@ INLINE float vsum(vf x) {
     x += __builtin_shufflevector(x, x, 2, 3, 0, 1);
 #endif
     return x[0];
-}
-
-/* x P(x^2) / Q(x^2): minimax on [-7.9, 7.9], beyond which tanh is 1 to float32. */
-INLINE vf vtanh(vf x) {
-    x = vmax(splat(-7.9f), vmin(splat(7.9f), x));
-    vf s = x * x;
-    vf p = splat(1.141467610e-05f), q = splat(2.457240025e-07f);
-    p = p * s + 2.948511411e-03f;
-    p = p * s + 1.292268529e-01f;
-    p = p * s + 9.999994257e-01f;
-    q = q * s + 2.383953837e-04f;
-    q = q * s + 2.380351116e-02f;
-    q = q * s + 4.625580584e-01f;
-    q = q * s + 1.0f;
-    return p * x / q;
 }
 
 /* e^x; flushes to about 1e-38 below -87, infinite above 88.7 */
