@@ -58,7 +58,7 @@ def _run(module: str, argv: list[str]) -> int:
     except KeyboardInterrupt as error:
         if debug:
             raise
-        return _complain(str(error) or "interrupted before anything was saved", INTERRUPTED)
+        return _complain(str(error) or "interrupted", INTERRUPTED)
     except BrokenPipeError:
         # Whoever read stdout went away; Python would complain again when it closes it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -21,8 +21,7 @@ class TrainingInterrupted(KeyboardInterrupt):
 class Interruption:
     """While it is entered, the first SIGINT or SIGTERM sets `requested` instead of acting.
 
-    A second one acts as usual (KeyboardInterrupt, or the end of the process), for a rollout
-    that takes too long. Outside the main thread, where Python delivers no signals, it does
+    A second one acts as usual (KeyboardInterrupt, or the end of the process). Outside the main thread, where Python delivers no signals, it does
     nothing.
     """
 

@@ -125,7 +125,13 @@ def test_nan_from_the_environment_stops_the_run_and_says_where(point, param, wor
     assert Run.open("r").checkpoints() == []
 
 
-def test_nan_leaves_saved_checkpoints_alone(point, monkeypatch):
+def test_loss_that_overflows_stops_the_run_and_says_where():
+    with pytest.raises(HeadraceError, match=r"(loss|gradient).* is (inf|nan) in update \d+"):
+        headrace.train("cartpole", steps=STEPS, lr=1e30, run_dir="r")
+    assert Run.open("r").checkpoints() == []
+
+
+def test_nan_leaves_saved_checkpoints_alone(point):
     with pytest.raises(HeadraceError):
         headrace.train(
             point,
