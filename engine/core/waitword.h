@@ -3,6 +3,9 @@
  * The protocol of every user: change the word (atomically), then call hr__word_wake if
  * somebody may sleep. hr__word_wait returns when the word differs from `seen`, when the
  * time is up, or spuriously; callers look again.
+ *
+ * A word is private to its process. HR_SHARED_WORDS, defined before this header is included,
+ * makes words for shared memory, through which processes wake each other.
  */
 #ifndef HEADRACE_WAITWORD_H
 #define HEADRACE_WAITWORD_H
@@ -17,6 +20,13 @@
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#ifdef HR_SHARED_WORDS
+#define HR__WAIT FUTEX_WAIT
+#define HR__WAKE FUTEX_WAKE
+#else
+#define HR__WAIT FUTEX_WAIT_PRIVATE
+#define HR__WAKE FUTEX_WAKE_PRIVATE
+#endif
 #else
 #include <pthread.h>
 #endif
@@ -69,21 +79,31 @@ static inline void hr__word_destroy(hr__word *word) { (void)word; }
 static inline void hr__word_wait(hr__word *word, uint32_t seen, int64_t timeout_ns) {
     struct timespec limit = {.tv_sec = (time_t)(timeout_ns / HR__NS_PER_S),
                              .tv_nsec = (long)(timeout_ns % HR__NS_PER_S)};
-    syscall(SYS_futex, (void *)&word->value, FUTEX_WAIT_PRIVATE, seen,
-            timeout_ns < 0 ? NULL : &limit, NULL, 0);
+    syscall(SYS_futex, (void *)&word->value, HR__WAIT, seen, timeout_ns < 0 ? NULL : &limit, NULL,
+            0);
 }
 
 static inline void hr__word_wake(hr__word *word, int64_t sleepers) {
     const int count = sleepers > INT_MAX ? INT_MAX : (int)sleepers;
-    syscall(SYS_futex, (void *)&word->value, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
+    syscall(SYS_futex, (void *)&word->value, HR__WAKE, count, NULL, NULL, 0);
 }
 
 #else
 
 static inline void hr__word_init(hr__word *word) {
+    pthread_mutexattr_t of_lock;
+    pthread_condattr_t of_changed;
+    pthread_mutexattr_init(&of_lock);
+    pthread_condattr_init(&of_changed);
+#ifdef HR_SHARED_WORDS
+    pthread_mutexattr_setpshared(&of_lock, PTHREAD_PROCESS_SHARED);
+    pthread_condattr_setpshared(&of_changed, PTHREAD_PROCESS_SHARED);
+#endif
     atomic_init(&word->value, 0);
-    pthread_mutex_init(&word->lock, NULL);
-    pthread_cond_init(&word->changed, NULL);
+    pthread_mutex_init(&word->lock, &of_lock);
+    pthread_cond_init(&word->changed, &of_changed);
+    pthread_mutexattr_destroy(&of_lock);
+    pthread_condattr_destroy(&of_changed);
 }
 
 static inline void hr__word_destroy(hr__word *word) {
