@@ -59,6 +59,10 @@ def _run(module: str, argv: list[str]) -> int:
         if debug:
             raise
         return _complain(str(error) or "interrupted", INTERRUPTED)
+    except MemoryError as error:
+        if debug:
+            raise
+        return _complain(f"not enough memory: {error}; fewer rows or shorter rollouts fit", FAILED)
     except BrokenPipeError:
         # Whoever read stdout went away; Python would complain again when it closes it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

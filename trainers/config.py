@@ -52,9 +52,11 @@ class TrainConfig:
         "tanh", "activation of the hidden layers: tanh or relu", choices=("tanh", "relu")
     )
     separate: bool = setting(False, "give the value function a network of its own")
-    horizon: int = setting(32, "steps of each environment in one rollout", low=1)
-    minibatches: int = setting(4, "parts into which a rollout is cut for learning", low=1)
-    epochs: int = setting(2, "passes over each rollout", low=1)
+    horizon: int = setting(32, "steps of each environment in one rollout", low=1, high=1_000_000)
+    minibatches: int = setting(
+        4, "parts into which a rollout is cut for learning", low=1, high=1_000_000
+    )
+    epochs: int = setting(2, "passes over each rollout", low=1, high=1_000_000)
     lr: float = setting(2e-3, "learning rate of Adam at the start", above=0)
     anneal_lr: bool = setting(True, "let the learning rate fall linearly to 0 at --steps")
     gamma: float = setting(0.99, "discount of a reward per step of delay", low=0, high=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from typing import Any
 
 from ..engine.make import make_vec
@@ -32,3 +33,15 @@ def environments(
     )
     vec.reset(seed=world_seeds(seed, vec.worlds, stream))
     return vec
+
+
+def environment_metrics(vec: VecEnv) -> dict[str, float]:
+    """The environment's own metrics: each the mean over the worlds of the episode that ended
+    last there. Empty where it has none, or before the first episode has ended."""
+    names = vec.spec_.metric_names
+    if not names:
+        return {}
+    arrays = vec.buffers.arrays
+    ended = arrays["last_length"].reshape(vec.worlds, vec.agents).any(1)
+    means = arrays["last_metrics"][ended].mean(0, dtype=float) if ended.any() else ()
+    return {name: float(m) for name, m in zip(names, means, strict=False) if math.isfinite(m)}

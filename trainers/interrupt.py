@@ -21,8 +21,8 @@ class TrainingInterrupted(KeyboardInterrupt):
 class Interruption:
     """While it is entered, the first SIGINT or SIGTERM sets `requested` instead of acting.
 
-    A second one acts as usual (KeyboardInterrupt, or the end of the process). Outside the main thread, where Python delivers no signals, it does
-    nothing.
+    A second one acts as usual (KeyboardInterrupt, or the end of the process). Outside the main
+    thread, where Python delivers no signals, it does nothing.
     """
 
     def __init__(self) -> None:

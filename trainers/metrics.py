@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ class Metric:
     unit: str
     meaning: str
 
+
+ENVIRONMENT = "env/"  # before the names of an environment's own metrics
 
 METRICS: dict[str, Metric] = {
     "steps": Metric("steps", "actions that agents have taken since the run began"),
@@ -91,8 +94,15 @@ class MetricsLog:
         """Whether a line should be written now, `seconds` into training."""
         return seconds >= self._due
 
-    def write(self, seconds: float, steps: int, version: int, episodes: EpisodeWindow) -> None:
-        """Writes one line and starts to average anew."""
+    def write(
+        self,
+        seconds: float,
+        steps: int,
+        version: int,
+        episodes: EpisodeWindow,
+        environment: Mapping[str, float],
+    ) -> None:
+        """Writes one line, with the environment's own metrics, and starts to average anew."""
         passed = seconds - self._seconds
         line: dict[str, float | int | None] = {
             "steps": steps,
@@ -109,6 +119,7 @@ class MetricsLog:
             line["learner/lr"] = self._lr
             line["time/collect"] = self._collect / passed if passed > 0 else None
             line["time/learn"] = self._learn / passed if passed > 0 else None
+        line |= {ENVIRONMENT + name: value for name, value in environment.items()}
         self._file.write(json.dumps(line, allow_nan=False) + "\n")
         self._seconds, self.steps = seconds, steps
         self._due = seconds + _gap(seconds)

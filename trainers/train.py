@@ -17,7 +17,7 @@ from ..engine.vector import VecEnv
 from .build import build_table
 from .collector import FusedCollector
 from .config import DEFAULT_NUM_ENVS, TrainConfig, configure, reject_unknown
-from .environments import environments, whole_worlds
+from .environments import environment_metrics, environments, whole_worlds
 from .episodes import EpisodeWindow
 from .interrupt import Interruption, TrainingInterrupted
 from .learner import NativeLearner
@@ -105,8 +105,10 @@ def train(
 class Session:
     """One run being trained: its environments, policy, collector, learner and counters."""
 
-    def __init__(self, config: TrainConfig, run: Run, vec: VecEnv) -> None:
-        self.config, self.run, self.vec = config, run, vec
+    run: Run  # where it is kept; set once everything else is there, before `train`
+
+    def __init__(self, config: TrainConfig, vec: VecEnv) -> None:
+        self.config, self.vec = config, vec
         self.policy = PolicySpec.from_env(
             vec.spec_, config.hidden, config.activation, config.separate
         )
@@ -147,7 +149,7 @@ class Session:
             log = MetricsLog(file, self.seconds, self.steps)
             self._loop(interruption, log, observer)
             if self.steps > log.steps:
-                log.write(self.seconds, self.steps, self.learner.version, self.episodes)
+                self._write(log)
             checkpoint = self.save()
             if interruption.requested:
                 raise TrainingInterrupted(self.run.path, checkpoint)
@@ -175,12 +177,22 @@ class Session:
             self.seconds = learned - start
             log.add(stats, lr, collected - before, learned - collected)
             if log.due(self.seconds):
-                log.write(self.seconds, self.steps, self.learner.version, self.episodes)
+                self._write(log)
             if self.seconds >= save_due:
                 self.save()
                 save_due = self.seconds + config.checkpoint_seconds
             if observer is not None and pace.due(self.seconds):
                 observer(self._progress(pace.update(self.seconds, self.steps)))
+
+    def _write(self, log: MetricsLog) -> None:
+        """One line of metrics.jsonl."""
+        log.write(
+            self.seconds,
+            self.steps,
+            self.learner.version,
+            self.episodes,
+            environment_metrics(self.vec),
+        )
 
     def _learning_rate(self) -> float:
         """The rate of the next update: falls linearly, by the steps before its rollout."""
@@ -274,8 +286,9 @@ def _begun(env: str, given: Mapping[str, Any]) -> Session:
         config = config.replace(num_envs=whole_worlds(config, DEFAULT_NUM_ENVS))
     vec = _environments(config)
     try:
-        session = Session(config, Run.create(config, vec.spec_.name), vec)
-        session.run.write_config(config, build_table(session.vec, session.policy))
+        session = Session(config, vec)
+        session.run = Run.create(config, vec.spec_.name)
+        session.run.write_config(config, build_table(vec, session.policy))
     except BaseException:
         vec.close()
         raise
@@ -297,13 +310,14 @@ def _resumed(run: Run, env: str | Path | None, given: Mapping[str, Any]) -> Sess
     state = run.load_state(run.latest())
     vec = _environments(config)
     try:
-        session = Session(config, run, vec)
+        session = Session(config, vec)
+        session.run = run
         try:
             session.restore(state)
         except (KeyError, TypeError, ValueError) as error:
             checkpoint = run.checkpoint_path(run.latest())
             raise RunError(f"{checkpoint} does not fit its run or is damaged: {error}") from error
-        run.write_config(config, build_table(session.vec, session.policy))
+        run.write_config(config, build_table(vec, session.policy))
     except BaseException:
         vec.close()
         raise
@@ -317,9 +331,10 @@ def _environments(config: TrainConfig) -> VecEnv:
 
 def _lasting(env: str) -> str:
     """What the environment is called in every folder and process: a shipped name, else the
-    absolute path of its file."""
+    absolute path of its file (my_env.py:Snake keeps what follows the colon)."""
     known = registered().get(env)
     if known is not None:
         return env if known.shipped else str(known.path)
-    path = Path(env).expanduser()
-    return str(path.resolve()) if path.is_file() else env
+    file, colon, member = env.partition(":") if not Path(env).is_file() else (env, "", "")
+    path = Path(file).expanduser()
+    return f"{path.resolve()}{colon}{member}" if path.is_file() else env

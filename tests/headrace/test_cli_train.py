@@ -73,6 +73,15 @@ def test_run_folder_in_use_is_a_bad_argument(capsys):
     assert "run folder r is not empty; name another with --run-dir" in err
 
 
+def test_rollout_larger_than_memory_is_one_sentence(capsys):
+    assert main(["train", "cartpole", "--num-envs", "100_000", "--horizon", "1_000_000"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("headrace: not enough memory: ")
+    assert err.count("\n") == 1
+    assert os.listdir(".") == []
+
+
 def test_resume_continues_to_a_larger_budget(capsys):
     assert main(["train", "cartpole", "--steps", "10_000", "--run-dir", "r"]) == 0
     assert main(["train", "--resume", "r", "--steps", "30_000", "--json"]) == 0

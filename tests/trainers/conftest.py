@@ -17,6 +17,7 @@ typedef struct { float speed; float poison_obs; float poison_reward; } Params;
 typedef struct { float position; int32_t steps; } State;
 typedef struct { int32_t push; } Action;
 typedef struct { float position, unused; } Obs;
+struct Metrics { float steps_taken; };
 
 static inline void point_reset(const Params *p, State *s, hr_rng *rng) {
     (void)p;
@@ -38,11 +39,16 @@ static inline void point_observe(const Params *p, const State *s, Obs o[]) {
     o->unused = 0.0f;
 }
 
+static inline void point_metrics(const Params *p, const State *s, struct Metrics *m) {
+    (void)p;
+    m->steps_taken = (float)s->steps;
+}
+
 HR_ENV(point, HR_OBS(HR_FIELD(Obs, position, -3.0f, 3.0f), HR_FIELD(Obs, unused, -1.0f, 1.0f)),
        HR_ACTION(HR_DISCRETE(Action, push, 3)),
        HR_PARAMS(HR_PARAM(speed, 0.1f),
                  HR_PARAM(poison_obs, -1.0f), HR_PARAM(poison_reward, -1.0f)),
-       .max_steps = 50)
+       .max_steps = 50, .metrics = point_metrics, HR_METRICS(steps_taken))
 """
 
 

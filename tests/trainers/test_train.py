@@ -105,6 +105,7 @@ def test_parameters_reach_the_environment(point):
     still = headrace.train(point, steps=20_000, params={"speed": 0, "max_steps": 7})
     window = metrics(still.run)[-1]
     assert window["episode/length"] == 7
+    assert window["env/steps_taken"] == 7.0
     with pytest.raises(HeadraceError, match="sped"):
         headrace.train(point, steps=20_000, params={"sped": 1})
     with pytest.raises(ConfigError, match="copy is no parameter of an environment"):
@@ -217,6 +218,12 @@ def test_unknown_setting_is_refused(name):
 def test_impossible_batch_is_refused_before_anything_is_made():
     with pytest.raises(HeadraceError, match="fewer environments"):
         headrace.train("cartpole", num_envs=10**9)
+    assert os.listdir(".") == []
+
+
+def test_policy_that_cannot_be_is_refused_before_anything_is_made():
+    with pytest.raises(HeadraceError, match="hidden"):
+        headrace.train("cartpole", hidden=(8,) * 99)
     assert os.listdir(".") == []
 
 
