@@ -27,6 +27,7 @@ _DIRECTIVES = (
     "language_level=3,cdivision=True,boundscheck=False,wraparound=False,initializedcheck=False,"
     "legacy_implicit_noexcept=False,warn.unused=False"
 )
+_MODULE = "environment"
 _STRUCTS = ("Params", "State", "Action", "Obs")
 
 
@@ -145,18 +146,23 @@ def _translated(source: Path, include_dir: Path) -> str:
             "run `pip install 'headrace[cython]'`"
         )
     with tempfile.TemporaryDirectory(prefix="headrace-cython-") as folder:
-        output = Path(folder) / f"{source.stem}.c"
+        # under a name of ours, which Cython builds into the names of all that is declared
+        copied, output = Path(folder) / f"{_MODULE}.pyx", Path(folder) / f"{_MODULE}.c"
+        copied.write_bytes(source.read_bytes())
         command = [sys.executable, "-m", "cython", "--line-directives", "-X", _DIRECTIVES]
-        command += ["-I", str(include_dir), str(source), "-o", str(output)]
+        command += ["-I", str(include_dir), copied.name, "-o", output.name]
         done = subprocess.run(
             command, capture_output=True, text=True, errors="replace", check=False, cwd=folder
         )
         if done.returncode != 0 or not output.is_file():
             raise CompileError(f"{source} does not compile:\n{_readable(source, done.stderr)}")
         text = output.read_text()
-    names = {source.name, str(source)} | set(re.findall(r'^#line \d+ "([^"]*)"', text, re.M))
-    own = next((name for name in names if Path(name).name == source.name), source.name)
-    return text.replace(f'"{own}"\n', f'"{_quoted(source)}"\n')
+    return re.sub(
+        rf'^(#line \d+ )"[^"\n]*{_MODULE}\.pyx"$',
+        lambda found: f'{found[1]}"{_quoted(source)}"',
+        text,
+        flags=re.M,
+    )
 
 
 def _quoted(path: Path) -> str:
@@ -166,7 +172,7 @@ def _quoted(path: Path) -> str:
 def _readable(source: Path, stderr: str) -> str:
     """The first error of each line: place, message and the line itself."""
     lines = ["", *source.read_text(errors="replace").splitlines()]
-    pattern = rf"^(?:.*[\\/])?{re.escape(source.name)}:(\d+):(\d+): (.+)$"
+    pattern = rf"^(?:.*[\\/])?{_MODULE}\.pyx:(\d+):(\d+): (.+)$"
     first: dict[int, tuple[str, str]] = {}
     for line, column, message in re.findall(pattern, stderr, re.M):
         if not message.startswith(("performance hint", "warning")):
@@ -212,7 +218,7 @@ def _confined(text: str) -> str:
 
 def _aliases(source: Path, line: int, c_text: str, descriptor: str) -> list[str]:
     """C lines that give structs, functions and constants the author's names."""
-    module = f"{len(source.stem)}{source.stem}"
+    module = f"{len(_MODULE)}{_MODULE}"
     env = re.match(r"HR_ENV\s*\(\s*(\w+)", descriptor)
     assert env is not None  # checked before
     lines = []

@@ -134,7 +134,7 @@ def _refuse_left_over(module: Any, layout: Layout) -> None:
             "random numbers: draw from `rng`, whose numbers depend on the world's seed alone"
         )
     raised = _exceptions(module)
-    if any(name.startswith("NRT_") for name in needed):
+    if any(name.startswith(("NRT_Allocate", "NRT_MemInfo")) for name in needed):
         raise EnvDefinitionError(
             f"{messages.place(layout, messages.allocates)}: {who} allocates memory in a function: "
             "keep arrays in the state, and write loops instead of making new arrays or lists"

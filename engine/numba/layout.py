@@ -185,6 +185,10 @@ def _struct(what: str, fields: Mapping[str, Field], fail: Any) -> np.dtype:
 
 def _aligned(what: str, members: Mapping[str, np.dtype], fail: Any) -> np.dtype:
     """The struct as C lays it out, which must have no gap."""
+    if "view" in members:
+        raise fail(
+            f"`{what}` has a member 'view', a name that Numba keeps for itself: choose another"
+        )
     dtype = np.dtype(list(members.items()), align=True)
     end = 0
     for name in members:

@@ -247,8 +247,16 @@ class _Rewriter(ast.NodeTransformer):
             self._prepared.values[f"value of {ast.unparse(node)}"] = value
         return self.generic_visit(node)
 
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        # a tuple looked up by a variable is a table: as an array it cannot raise an IndexError
+        table = _table(self._resolved(node.value))
+        if table is not None and not isinstance(node.slice, ast.Constant):
+            name = f"table {ast.unparse(node.value)}"
+            node.value = self._named(name, table, node.value)
+        return self.generic_visit(node)
+
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        if node.id in self._local:
+        if node.id in self._local or node.id in self._prepared.values:
             return node
         if node.id not in self._scope:
             origin = self._prepared.origin
@@ -291,6 +299,19 @@ class _Rewriter(ast.NodeTransformer):
 
 
 _UNKNOWN = object()
+
+
+def _table(value: Any) -> np.ndarray | None:
+    """A tuple of numbers, or of such tuples, as an array; None for anything else."""
+    if type(value) is not tuple or not value:
+        return None
+    try:
+        table = np.array(value)
+    except ValueError:  # ragged
+        return None
+    if table.dtype.kind not in "biuf":
+        return None
+    return table.astype(np.float32) if table.dtype == np.float64 else table
 
 
 def _is_filled(cell: types.CellType) -> bool:
