@@ -18,8 +18,15 @@ class Shipped:
     max_steps: int | None  # its time limit, told to Gymnasium
 
 
+def _source(name: str) -> Path:
+    """The environment's file: C, Cython or Numba."""
+    folder = Path(__file__).resolve().parent
+    found = [folder / f"{name}{suffix}" for suffix in (".c", ".pyx", ".py")]
+    return next((path for path in found if path.is_file()), found[0])
+
+
 SHIPPED = tuple(
-    Shipped(name, Path(__file__).resolve().parent / f"{name}.c", gymnasium_id, max_steps)
+    Shipped(name, _source(name), gymnasium_id, max_steps)
     for name, gymnasium_id, max_steps in [
         ("cartpole", "headrace/CartPole-v1", 500),
         ("mountain_car", "headrace/MountainCar-v0", 200),
@@ -32,6 +39,9 @@ SHIPPED = tuple(
         ("snake", "headrace/Snake-v0", None),
         ("tetris", "headrace/Tetris-v0", 500),
         ("game_2048", "headrace/Game2048-v0", 10_000),
+        ("memory", "headrace/Memory-v0", None),
+        ("maze", "headrace/Maze-v0", 484),
+        ("inventory", "headrace/Inventory-v0", 100),
         ("connect4", None, None),
     ]
 )
