@@ -5,8 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from gymnasium import spaces
+
 from .engine.registration import registered
 from .engine.resolve import resolve
+from .engine.spec import EnvSpec
 from .flags import Verb
 from .output import print_json, print_table
 from .trainers.config import read_preset
@@ -33,33 +36,50 @@ VERB = Verb(
 def main(argv: list[str]) -> int:
     """Runs the verb."""
     given = VERB.parse(argv)
-    entries = [_entry(name) for name, entry in registered().items() if entry.shipped]
+    names = [name for name, entry in registered().items() if entry.shipped]
+    specs = {name: resolve(name).spec for name in names}
     if given.get("json", False):
-        print_json({"envs": entries})
+        print_json({"envs": [_entry(name, spec) for name, spec in specs.items()]})
     else:
-        header = list(_COLUMNS)
-        print_table(header, [[str(entry[_COLUMNS[c]]) for c in header] for entry in entries])
+        header = ("name", "language", "observation", "action", "agents", "target")
+        print_table(header, [_row(name, spec) for name, spec in specs.items()])
     return 0
 
 
-_COLUMNS = {
-    "name": "name",
-    "language": "language",
-    "observation": "observation_space",
-    "action": "action_space",
-    "agents": "agents",
-    "target": "target",
-}
-
-
-def _entry(name: str) -> dict[str, Any]:
-    spec = resolve(name).spec
-    preset = preset_of(name)
+def _entry(name: str, spec: EnvSpec) -> dict[str, Any]:
     return {
         "name": name,
         "language": spec.language,
         "observation_space": str(spec.single_observation_space),
         "action_space": str(spec.single_action_space),
         "agents": spec.agents,
-        "target": read_preset(preset).get("target") if preset else None,
+        "target": _target(name),
     }
+
+
+def _row(name: str, spec: EnvSpec) -> list[str]:
+    target = _target(name)
+    return [
+        name,
+        spec.language,
+        _kind(spec.single_observation_space),
+        _kind(spec.single_action_space),
+        str(spec.agents),
+        "-" if target is None else f"{target:g}",
+    ]
+
+
+def _target(name: str) -> float | None:
+    preset = preset_of(name)
+    return read_preset(preset).get("target") if preset else None
+
+
+def _kind(space: spaces.Space) -> str:
+    """A space without its bounds: Box(4,) float32, Discrete(2), MultiDiscrete(16,), Dict(a, b)."""
+    if isinstance(space, spaces.Box):
+        return f"Box{space.shape} {space.dtype}"
+    if isinstance(space, spaces.MultiDiscrete):
+        return f"MultiDiscrete{space.shape}"
+    if isinstance(space, spaces.Dict):
+        return f"Dict({', '.join(space.spaces)})"
+    return str(space)
