@@ -42,6 +42,8 @@ _CLANG_FLAGS = {  # what clang calls the flags that only gcc has
 _SANITIZE_FLAGS = (
     "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"
 ).split()
+# gives local variables that are never set a value that no other build gives them
+_FILL_LOCALS = "-ftrivial-auto-var-init=pattern"
 
 _LEVEL_FEATURES = {  # in /proc/cpuinfo's words; each level includes the one before
     "v3": {"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"},
@@ -245,13 +247,18 @@ def _check_defines(source: Path, defines: Mapping[str, int]) -> None:
 
 
 def _flags(compiler: list[str], checked: bool, sanitize: bool) -> list[str]:
-    flags = ["-O1", "-g"] if checked or sanitize else ["-O3"]
+    if sanitize:  # any optimisation might give a variable that is never set a fitting value
+        flags = ["-O0", "-g"]
+    else:
+        flags = ["-O1", "-g"] if checked else ["-O3"]
     if checked:
         flags.append("-DHR_CHECKED")
     flags.append("-mcpu=native" if platform.machine() in ("arm64", "aarch64") else "-march=native")
     flags += _FLAGS
     if sanitize:
         flags += _SANITIZE_FLAGS
+        if _can_fill_locals(tuple(compiler)):
+            flags.append(_FILL_LOCALS)
     elif sys.platform == "linux":
         flags.append("-Wl,-z,defs")  # a function that nobody defines is an error here
     if any("clang" in line for line in _compiler_identity(tuple(compiler))):
@@ -271,6 +278,13 @@ def _compiler_identity(compiler: tuple[str, ...]) -> tuple[str, ...]:
             f"the C compiler {compiler[0]} cannot be run ({fault.strerror}): {_INSTALL}"
         ) from None
     return (*compiler, version)
+
+
+@functools.cache
+def _can_fill_locals(compiler: tuple[str, ...]) -> bool:
+    """Whether the compiler knows that flag (gcc from 12, clang from 8 on)."""
+    command = [*compiler, "-Werror", _FILL_LOCALS, "-x", "c", "-E", os.devnull]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 @functools.cache

@@ -1,0 +1,42 @@
+/* Writes past a member, into the next one: still in its own State. */
+#include <headrace.h>
+
+typedef hr_none Params;
+
+typedef struct {
+    float trail[4];
+    float place;
+    int32_t steps;
+} State;
+
+typedef struct {
+    int32_t move;
+} Action;
+
+typedef struct {
+    float place[2];
+} Obs;
+
+static inline void past_member_reset(const Params *p, State *s, hr_rng *rng) {
+    (void)p;
+    s->place = hr_uniform(rng, -0.5f, 0.5f);
+}
+
+static inline void past_member_step(const Params *p, State *s, const Action a[], hr_outcome out[],
+                     hr_rng *rng) {
+    (void)p;
+    s->place += hr_uniform(rng, 0.0f, 0.1f) * (a->move == 1 ? 1.0f : -1.0f);
+    s->trail[s->steps % 5] = s->place;
+    s->steps++;
+    out->reward = s->place;
+    out->terminated = hr_fabs(s->place) > 0.9f;
+}
+
+static inline void past_member_observe(const Params *p, const State *s, Obs o[]) {
+    (void)p;
+    o->place[0] = s->place;
+    o->place[1] = 0.0f;
+}
+
+HR_ENV(past_member, HR_OBS(HR_FIELD(Obs, place, -1.0f, 1.0f)), HR_ACTION(HR_DISCRETE(Action, move, 2)),
+       HR_PARAMS(), .max_steps = 60)

@@ -1,0 +1,42 @@
+/* Reads a variable that was not set on every path. */
+#include <headrace.h>
+
+typedef hr_none Params;
+
+typedef struct {
+    float place;
+    int32_t steps;
+} State;
+
+typedef struct {
+    int32_t move;
+} Action;
+
+typedef struct {
+    float place[2];
+} Obs;
+
+static inline void unset_variable_reset(const Params *p, State *s, hr_rng *rng) {
+    (void)p;
+    s->place = hr_uniform(rng, -0.5f, 0.5f);
+}
+
+static inline void unset_variable_step(const Params *p, State *s, const Action a[], hr_outcome out[],
+                     hr_rng *rng) {
+    (void)p;
+    float push;
+    if (a->move == 1) push = 0.05f;
+    s->place += push;
+    s->steps++;
+    out->reward = hr_uniform(rng, 0.0f, 1.0f);
+    out->terminated = hr_fabs(s->place) > 0.9f;
+}
+
+static inline void unset_variable_observe(const Params *p, const State *s, Obs o[]) {
+    (void)p;
+    o->place[0] = hr_clamp(s->place, -1.0f, 1.0f);
+    o->place[1] = 0.0f;
+}
+
+HR_ENV(unset_variable, HR_OBS(HR_FIELD(Obs, place, -1.0f, 1.0f)), HR_ACTION(HR_DISCRETE(Action, move, 2)),
+       HR_PARAMS(), .max_steps = 60)
