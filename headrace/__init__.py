@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .engine.check import check
     from .engine.errors import HeadraceError
     from .engine.make import make_vec
     from .engine.numba import array, discrete, field, maths, numba_env
@@ -34,6 +35,7 @@ __all__ = [
     "TrainResult",
     "VecEnv",
     "array",
+    "check",
     "discrete",
     "evaluate",
     "field",
@@ -51,6 +53,7 @@ _HOMES = {
     "TrainResult": ".trainers.train",
     "VecEnv": ".engine.vector",
     "array": ".engine.numba",
+    "check": ".engine.check",
     "discrete": ".engine.numba",
     "evaluate": ".trainers.evaluate",
     "field": ".engine.numba",
