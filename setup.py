@@ -5,7 +5,7 @@ What is built is found by globbing, so that a new C file or environment needs no
     headrace.engine._core      engine/_core.pyx + engine/core/*.c
     headrace.trainers._native  trainers/_native.pyx + trainers/csrc/*.c, and trainers/csrc/arch/*.c
                                once per instruction-set level (-DHR_ARCH=<level>)
-    envs/_prebuilt/NAME.LEVEL.so   envs/NAME.c, likewise once per level
+    envs/_prebuilt/NAME.LEVEL.so   envs/NAME.c or NAME.pyx, likewise once per level
 
 Levels are x86-64 (`base`), x86-64-v3 and x86-64-v4 on x86-64, and `base` alone elsewhere or where
 the compiler does not know the others; the code picks one at run time. `-march=native` never is.
@@ -215,22 +215,21 @@ class BuildExt(build_ext):
             put(Path(regular), Path(inplace))
 
     def build_environments(self) -> None:
-        """Compiles envs/*.c for each level into envs/_prebuilt of the tree or of the build."""
-        sources = sorted(Path("envs").glob("*.c"))
-        if not sources:
-            return
-        source_hash = engine_compile_module().source_hash
+        """Compiles envs/*.c and *.pyx for each level into envs/_prebuilt of the tree or build."""
+        sources = [path for path in sorted(Path("envs").iterdir()) if path.suffix in (".c", ".pyx")]
+        compiling = engine_compile_module()
         target = ROOT / "envs" if self.inplace else Path(self.build_lib) / "headrace" / "envs"
         scratch = self.scratch / "envs"
         units = [
             Unit(
-                source,
+                self.c_source(source, compiling),
                 scratch / f"{source.stem}.{level}.o",
                 (
                     *ENV_FLAGS,
                     *LEVEL_FLAGS[level],
                     "-Iengine/include",
-                    f'-DHR_SOURCE_HASH="{source_hash(ROOT / source, {})}"',
+                    *(compiling.cython_env.flags() if source.suffix == ".pyx" else []),
+                    f'-DHR_SOURCE_HASH="{compiling.source_hash(ROOT / source, {})}"',
                 ),
             )
             for source in sources
@@ -242,6 +241,14 @@ class BuildExt(build_ext):
             link = [*self.command, "-shared", str(unit.object), "-o", str(library), "-lm"]
             subprocess.run(link, check=True)
             put(library, target / "_prebuilt" / library.name)
+
+    def c_source(self, source: Path, compiling: types.ModuleType) -> Path:
+        """The file itself, or the C that a Cython environment is translated to."""
+        if source.suffix == ".c":
+            return source
+        c_file = self.scratch / "envs" / f"{source.stem}.pyx.c"
+        compiling.cython_env.translate_to(ROOT / source, c_file, ROOT / "engine" / "include")
+        return c_file
 
 
 def extensions() -> list[Extension]:
