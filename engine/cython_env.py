@@ -40,6 +40,16 @@ def translated(source: Path, include_dir: Path) -> Iterator[Path]:
         yield c_file
 
 
+def translate_to(source: Path, c_file: Path, include_dir: Path) -> None:
+    """Writes the C file of a .pyx file, unless it was made of the same before."""
+    key = [*identity(include_dir), hashlib.sha256(source.read_bytes()).hexdigest()]
+    mark = f"/* {hashlib.sha256(repr(key).encode()).hexdigest()} */\n"
+    if c_file.is_file() and c_file.read_text().startswith(mark):
+        return
+    c_file.parent.mkdir(parents=True, exist_ok=True)
+    c_file.write_text(mark + translate(source, include_dir))
+
+
 def flags() -> list[str]:
     """What the compiler is told in addition.
 

@@ -76,7 +76,7 @@ def _rest(x: Any, shifted: Any) -> Any:
     rest = (np.float64(x) - turns * np.float64(1.57079632673412561417e00)) - turns * np.float64(
         6.07710050650619224932e-11
     )
-    return clamp(np.float32(rest), -0.7854, 0.7854)
+    return clamp(np.float32(rest), -0.9, 0.9)
 
 
 def _sin_quadrant(x: Any, quadrant: Any) -> Any:
@@ -136,6 +136,10 @@ def wrap_angle(x: Any) -> Any:
     rest = (np.float64(x) - turns * np.float64(6.28318530693650245668e00)) - turns * np.float64(
         2.43084020260247689973e-10
     )
+    if rest > np.float64(3.14159265358979323846):
+        rest -= np.float64(6.28318530717958647693)
+    if rest < np.float64(-3.14159265358979323846):
+        rest += np.float64(6.28318530717958647693)
     return clamp(np.float32(rest), -PI, PI)
 
 
