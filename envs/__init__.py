@@ -42,6 +42,7 @@ SHIPPED = tuple(
         ("memory", "headrace/Memory-v0", None),
         ("maze", "headrace/Maze-v0", 484),
         ("inventory", "headrace/Inventory-v0", 100),
+        ("lander", "headrace/Lander-v0", 500),
         ("foraging", None, None),
         ("connect4", None, None),
     ]
