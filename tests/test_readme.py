@@ -117,11 +117,12 @@ def test_table_replaces_only_itself() -> None:
 
 def test_wheel_check_sees_what_is_missing() -> None:
     names = sorted(check_wheel.expected())
-    names += [f"{stem}.abi3.so" for stem in check_wheel.EXTENSIONS]
-    names += [f"headrace/envs/_prebuilt/{p.stem}.base.so" for p in (ROOT / "envs").glob("*.c")]
+    names += [f"{stem}.abi3.so" for stem in check_wheel.extensions()]
+    names += [f"headrace/envs/_prebuilt/{n}.base.so" for n in check_wheel.environments()]
     names += ["headrace-0.1.0.dist-info/licenses/LICENSE"]
     assert check_wheel.problems(names) == []
     assert "headrace/engine/include/headrace.h" in names
+    assert {"headrace/engine/_core.abi3.so", "headrace/trainers/_native.abi3.so"} <= set(names)
     assert check_wheel.problems([n for n in names if not n.endswith("headrace.h")]) == [
         "headrace/engine/include/headrace.h is missing"
     ]

@@ -14,14 +14,14 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = {"headrace": "headrace"} | {
     name: f"headrace/{name}" for name in ("engine", "envs", "trainers", "bench")
 }
-EXTENSIONS = ("headrace/engine/_core", "headrace/trainers/_native")
+LANGUAGES = ("*.c", "*.pyx")  # of environments that are compiled when the wheel is built
 
 
 def expected() -> set[str]:
     """Paths inside the wheel that come from files of the repository."""
     patterns = [(folder, "**/*.py") for folder in FOLDERS]
-    patterns += [("headrace", "py.typed"), ("envs", "*.c"), ("envs", "*.toml")]
-    patterns += [("engine", "include/**/*.h")]
+    patterns += [("headrace", "py.typed"), ("envs", "*.toml"), ("engine", "include/**/*.h")]
+    patterns += [("envs", language) for language in LANGUAGES]
     return {
         f"{FOLDERS[folder]}/{path.relative_to(ROOT / folder)}"
         for folder, pattern in patterns
@@ -29,15 +29,29 @@ def expected() -> set[str]:
     }
 
 
+def extensions() -> set[str]:
+    """Paths inside the wheel of the extension modules, without what follows the name."""
+    return {
+        f"{FOLDERS[folder]}/{path.relative_to(ROOT / folder).with_suffix('')}"
+        for folder in ("engine", "trainers")
+        for path in (ROOT / folder).rglob("_*.pyx")
+    }
+
+
+def environments() -> list[str]:
+    """Names of the environments that are prebuilt."""
+    return sorted(path.stem for each in LANGUAGES for path in (ROOT / "envs").glob(each))
+
+
 def problems(names: list[str]) -> list[str]:
     """What is wrong with a wheel of these files, one sentence each."""
     found = [f"{name} is missing" for name in sorted(expected() - set(names))]
-    for stem in EXTENSIONS:
+    for stem in sorted(extensions()):
         if not any(name.startswith(f"{stem}.") and name.endswith(".so") for name in names):
             found.append(f"the extension module {stem} is missing")
-    for source in (ROOT / "envs").glob("*.c"):
-        if f"headrace/envs/_prebuilt/{source.stem}.base.so" not in names:
-            found.append(f"environment {source.stem} is not prebuilt")
+    for name in environments():
+        if f"headrace/envs/_prebuilt/{name}.base.so" not in names:
+            found.append(f"environment {name} is not prebuilt")
     found += [
         f"{name} does not belong there"
         for name in names
