@@ -83,6 +83,8 @@ def cython_imported(path: Path) -> list[tuple[int, str, bool]]:
             names = re.findall(r"\w+", match[3])
             modules = absolute(path, len(match[1]), match[2], names)
             found += [(line, module, True) for module in modules]
+        elif re.match(r"\s*(from headrace cimport|cimport headrace)\b", text):
+            found.append((line, "headrace.engine", False))  # engine/include/headrace.pxd
         elif re.match(r"\s*(from|c?import)\s+headrace\b", text):
             found.append((line, text.split()[1], False))
     return found
