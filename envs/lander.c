@@ -1,7 +1,7 @@
 /* Lander: bring a rocket down onto its legs, on the pad, with a main and two side engines.
  *
  * A rigid body in the plane. Its legs are damped springs with friction, so it bounces, slides
- * and tips over; it crashes when the hull touches the ground, be it because the legs gave in.
+ * and tips over; it crashes when the hull touches the ground, as when the legs give in.
  * The origin is the middle of the pad; y grows upwards, angles grow to the left.
  *
  * observation  place (x, y of the feet; 1: 10 m), velocity (x, y; 1: 5 m/s), angle (rad),
@@ -158,10 +158,15 @@ static inline void lander_metrics(const Params *p, const State *s, struct Metric
     metrics->landed = s->rest >= REST_STEPS ? 1.0f : 0.0f;
 }
 
+/* The frame shows all of the width, and 15 m of the height. */
+static inline float pixels_per_metre(const hr_frame *frame) {
+    return hr_min((float)frame->width / (2.0f * SIDE), 0.88f * (float)frame->height / 15.0f);
+}
+
 /* A line between two points of the body, in a frame whose origin on the ground is given. */
 static inline void body_line(hr_frame *frame, const State *s, float x0, float y0, float x1,
                              float y1, float thickness, hr_color color) {
-    float unit = (float)frame->width / (2.0f * SIDE); /* pixels per metre */
+    float unit = pixels_per_metre(frame);
     float middle = 0.5f * (float)frame->width, ground = 0.88f * (float)frame->height;
     float sine = hr_sin(s->angle), cosine = hr_cos(s->angle);
     hr_line(frame, middle + unit * (s->x + x0 * cosine - y0 * sine),
@@ -172,7 +177,7 @@ static inline void body_line(hr_frame *frame, const State *s, float x0, float y0
 
 static inline void draw_ground(hr_frame *frame) {
     float width = (float)frame->width, height = (float)frame->height;
-    float unit = width / (2.0f * SIDE), ground = 0.88f * height, middle = 0.5f * width;
+    float unit = pixels_per_metre(frame), ground = 0.88f * height, middle = 0.5f * width;
     hr_fill(frame, hr_rgb(16, 18, 30));
     for (int32_t star = 0; star < 40; star++) { /* two low-discrepancy sequences */
         float across = 0.7548777f * (float)star, down = 0.5698403f * (float)star;

@@ -69,15 +69,17 @@ static inline float ground(float position) { return 0.45f * hr_sin(3.0f * positi
 
 static inline void mountain_car_continuous_draw(const Params *p, const State *s, hr_frame *frame) {
     float width = (float)frame->width, height = (float)frame->height;
-    float scale = width / (MAX_POSITION - MIN_POSITION); /* pixels per unit */
-    float bottom = 0.5f * height + 0.4f * scale, unit = 0.01f * width;
+    float scale =
+        hr_min(width / (MAX_POSITION - MIN_POSITION), 0.7f * height); /* pixels per unit */
+    float middle = 0.5f * width - 0.5f * (MIN_POSITION + MAX_POSITION) * scale;
+    float bottom = 0.5f * height + 0.55f * scale, unit = 0.018f * scale;
     hr_fill(frame, hr_rgb(222, 238, 250));
     for (int32_t column = 0; column < frame->width; column++) {
-        float top = bottom - scale * ground(MIN_POSITION + ((float)column + 0.5f) / scale);
-        hr_rect(frame, (float)column, top, 1.0f, height, hr_rgb(126, 153, 95));
+        float top = bottom - scale * ground(((float)column + 0.5f - middle) / scale);
+        hr_rect(frame, (float)column, top, 1.0f, height - top, hr_rgb(126, 153, 95));
         hr_rect(frame, (float)column, top, 1.0f, unit, hr_rgb(74, 104, 57));
     }
-    float flag = (p->goal_position - MIN_POSITION) * scale;
+    float flag = middle + p->goal_position * scale;
     float foot = bottom - scale * ground(p->goal_position);
     hr_rect(frame, flag, foot - 12.0f * unit, 0.5f * unit, 12.0f * unit, hr_rgb(60, 60, 60));
     hr_rect(frame, flag, foot - 12.0f * unit, 6.0f * unit, 4.0f * unit, hr_rgb(214, 69, 65));
@@ -87,7 +89,7 @@ static inline void mountain_car_continuous_draw(const Params *p, const State *s,
     float length = hr_sqrt(1.0f + slope * slope);
     float along_x = unit / length, along_y = -slope * unit / length;
     float up_x = along_y, up_y = -along_x;
-    float x = (s->position - MIN_POSITION) * scale;
+    float x = middle + s->position * scale;
     float y = bottom - scale * ground(s->position);
     hr_line(frame, x - 2.6f * along_x + 2.8f * up_x, y - 2.6f * along_y + 2.8f * up_y,
             x + 2.6f * along_x + 2.8f * up_x, y + 2.6f * along_y + 2.8f * up_y, 2.4f * unit,

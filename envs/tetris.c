@@ -3,14 +3,16 @@
  * An action places a whole piece: how it is turned and where it falls, straight down.
  *
  * observation  for each action: the height at which the piece comes to rest (1: 20), empty
- *              cells that it covers (1: 4 or more), lines that go (1: 4), or 1, 1, 0 beyond the
- *              right wall; height of each column (1: 20), its difference to the next (1: 4 or
- *              more), empty cells under its top (1: 4 or more); then one-hot (I O T S Z J L) the
- * piece to place and the one after it action       10 * quarter turns clockwise + column of the
- * piece's left edge; a piece that would reach beyond the right wall is pushed back to it (the mask
- * leaves these out, and turns that look like another) reward       1 for each line; -1 when a piece
- * ends up above the top start        an empty board; the seven pieces come in a random order, then
- * in another end          terminated when a piece ends up above the top; truncated after 500 pieces
+ *              cells that it covers (1: 4 or more), lines that go (1: 4), or 1, 1 and 0 where
+ *              the piece would reach beyond the right wall; then the height of each column
+ *              (1: 20), its difference to the next (1: 4 or more), empty cells under its top
+ *              (1: 4 or more); then one-hot (I O T S Z J L) this piece and the next one
+ * action       10 * quarter turns clockwise + column of the piece's left edge; beyond the
+ *              right wall it is pushed back (the mask leaves these out, and turns that look
+ *              like another)
+ * reward       1 for each line; -1 when a piece ends up above the top
+ * start        an empty board; the seven pieces come in a random order, then in another
+ * end          terminated when a piece ends up above the top; truncated after 500 pieces
  */
 #include <headrace.h>
 
