@@ -216,15 +216,16 @@ def _identity(layout: Layout) -> tuple[str, bool]:
 def _object(layout: Layout, identity: str, complete: bool) -> bytes:
     """The environment's object code, out of the cache where it is there."""
     path = _cache_path(layout, identity)
-    if complete and path.is_file():
-        return path.read_bytes()
+    kept = path.read_bytes() if complete and path.is_file() else b""
+    if kept[:32] == hashlib.sha256(kept[32:]).digest():
+        return kept[32:]
     from .build import object_code
 
     code = object_code(layout, _core.BATCH_OFFSETS)
     if complete:
         try:
             with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as partial:
-                partial.write(code)
+                partial.write(hashlib.sha256(code).digest() + code)
             Path(partial.name).replace(path)
         except OSError as fault:
             raise CacheError(f"{path} cannot be written: {fault.strerror}") from None

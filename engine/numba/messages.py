@@ -36,7 +36,7 @@ def explained(text: str, function: Function, name: str) -> str:
     places = re.findall(r'lowering ".*" at (.+) \((\d+)\)', plain)
     places = places or re.findall(r'File "([^"]+)", line (\d+)', plain)
     own = [int(line) for file, line in places if _is_file(function.filename, file)]
-    line = own[-1] if own else function.node.lineno
+    line = own[0] if own else function.node.lineno  # the innermost comes first
     shown = linecache.getline(function.filename, line).strip()
     return f"{function.filename}:{line}: in {name}: {_reason(plain)}\n    {shown}"
 

@@ -225,7 +225,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
         if type(node.value) is float:
             value = np.float32(node.value)
-            return self._named(f"{value}f", value, node)
+            return self._named(f"{value!s}f", value, node)
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
