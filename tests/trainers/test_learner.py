@@ -15,9 +15,9 @@ from headrace.trainers.policy import PolicySpec
 from headrace.trainers.rollout import NonFiniteError
 
 
-def prepared(seed=0, heads=(3, 0), **options):
+def prepared(seed=0, hidden=(16, 8), **options):
     """A learner and a rollout near its weights."""
-    policy = naive.make_policy(5, list(heads), (16, 8))
+    policy = naive.make_policy(5, [3, 0], hidden)
     learner = NativeLearner(policy, None, seed=seed, **options)
     rng = np.random.default_rng(seed)
     ro, rows = random_rollout(policy, learner.weights.params, rng, horizon=7, worlds=300)
@@ -27,7 +27,7 @@ def prepared(seed=0, heads=(3, 0), **options):
 @pytest.mark.parametrize("max_grad_norm", [0.0, 0.05, 100.0])
 def test_one_step_is_gradient_clip_and_adam(max_grad_norm):
     learner, ro, rows = prepared(
-        minibatches=1, max_grad_norm=max_grad_norm, vf_coef=0.7, vf_clip=0.3
+        hidden=(4, 3), minibatches=1, max_grad_norm=max_grad_norm, vf_coef=0.7, vf_clip=0.3
     )
     policy = learner.policy
     live = rows["advantage"][rows["valid"] > 0].astype(np.float64)
