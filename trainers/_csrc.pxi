@@ -60,6 +60,8 @@ cdef extern from "kernels.h" nogil:
         uint64_t key, step
         uint32_t row
         int32_t greedy
+        const uint32_t *rows
+        const uint64_t *steps
 
     ctypedef struct hr_adam_options:
         float lr, beta1, beta2, eps, correction1, correction2, scale
@@ -75,8 +77,11 @@ cdef extern from "kernels.h" nogil:
         const char *name
         void (*sample)(const hr_net *, const float *, const float *, const uint8_t *,
                        const hr_draw *, int32_t *, float *, float *) noexcept
-        void (*encode)(const hr_net *, const void *, int, const uint8_t *, float *) noexcept
-        void (*normalize)(int, const float *, const float *, float, float *) noexcept
+        void (*encode)(const hr_net *, const void *, int, const uint8_t *,
+                       float *) noexcept nogil
+        void (*observe)(int, const float *, const float *, const float *, double *,
+                        double *) noexcept nogil
+        void (*normalize)(int, const float *, const float *, float, float *) noexcept nogil
         void (*gae)(int, int, const float *, const float *, const float *, const float *,
                     const float *, const float *, const hr_gae_options *, float *, float *,
                     hr_moments *) noexcept

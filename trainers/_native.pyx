@@ -182,18 +182,29 @@ cdef class Net:
                            to + k * self.net.outputs * HR_TILE)
         return out
 
-    def sample(self, params, out, mask, key, step, greedy):
+    def sample(self, params, out, mask, key, step, greedy, rows=None):
         """Actions int32 [tiles, heads, 64] (floats by their bits) and their log-probabilities
-        [tiles, 64] from outputs; mask: uint8 [tiles, mask_size, 64] or None."""
+        [tiles, 64] from outputs; mask: uint8 [tiles, mask_size, 64] or None.
+
+        Lanes are the rows 0, 1, … at one step; or, with rows uint32 [tiles * 64], these, and
+        step uint64 [tiles * 64] is each one's."""
         tiles = len(out)
         actions = aligned((tiles, self.net.heads, HR_TILE), np.int32)
         logp = aligned((tiles, HR_TILE), np.float32)
         work = aligned((self.net.outputs, HR_TILE), np.float32)
         cdef hr_draw draw
+        cdef const uint32_t *lanes = NULL
+        cdef const uint64_t *steps = NULL
         cdef int64_t k
+        if rows is not None:
+            lanes = <const uint32_t *>data(_checked(rows, np.uint32, tiles * HR_TILE, "rows"))
+            steps = <const uint64_t *>data(_checked(step, np.uint64, tiles * HR_TILE, "step"))
+            step = 0
         draw.key, draw.step, draw.greedy = key, step, greedy
         for k in range(tiles):
             draw.row = k * HR_TILE
+            draw.rows = NULL if lanes == NULL else lanes + k * HR_TILE
+            draw.steps = NULL if steps == NULL else steps + k * HR_TILE
             self.kernels.sample(
                 &self.net, <const float *>data(params),
                 <const float *>data(out) + k * self.net.outputs * HR_TILE,
@@ -309,6 +320,55 @@ cdef class Rollout:
     def episode_rows(self):
         """int32 [episodes]: the row in which each was played."""
         return self.episodes[: self.ro.episode_count, 1]
+
+    def set_episodes(self, episodes):
+        """The finished episodes, int32 [k, 4]: step, row, return (by its bits), length; sorted
+        by (step, row)."""
+        self.ro.episode_count = len(episodes)
+        self.episodes[: len(episodes)] = episodes
+
+    def encode(self, raw, Weights weights not None, float clip):
+        """Fills obs from Obs structs, uint8 [tiles * 64, size] in the order of the tiles;
+        clip > 0: normalised and clipped, with the sums that the learner needs of valid rows."""
+        cdef const hr_kernels *kernels = self.net.kernels
+        cdef const hr_net *net = &self.net.net
+        cdef const char *base = <const char *>data(
+            _checked(raw, np.uint8, self.ro.tiles * HR_TILE * net.obs_size, "raw"))
+        cdef float *x = self.ro.obs
+        cdef double *sums
+        cdef int64_t k, of_block = self.ro.horizon * self.ro.agents
+        if self.obs_sums is not None:
+            self.obs_sums[:] = 0.0
+        with nogil:
+            for k in range(self.ro.tiles):
+                kernels.encode(net, base + k * HR_TILE * net.obs_size, HR_TILE, NULL, x)
+                if clip > 0:
+                    if self.ro.obs_sums != NULL:
+                        sums = self.ro.obs_sums + k // of_block * 2 * net.features
+                        kernels.observe(net.features, x, weights.weights.obs_mean,
+                                        self.ro.valid + k * HR_TILE, sums, sums + net.features)
+                    kernels.normalize(net.features, weights.weights.obs_mean,
+                                      weights.weights.obs_scale, clip, x)
+                x += net.features * HR_TILE
+
+    def finish(self, last, float gamma, float gae_lambda):
+        """Advantages and value targets once all steps are there; counts valid rows.
+
+        last: float32 [blocks, agents * 64], V(observation) after each row's last step."""
+        cdef hr_gae_options options
+        cdef int64_t b, width = self.ro.agents * HR_TILE, size = self.ro.horizon * width
+        cdef const float *value = <const float *>data(
+            _checked(last, np.float32, self.ro.blocks * width, "last"))
+        options.gamma, options.lambda_ = gamma, gae_lambda
+        memset(self.ro.moments, 0, self.ro.blocks * sizeof(hr_moments))
+        for b in range(self.ro.blocks):
+            self.net.kernels.gae(
+                self.ro.horizon, width, self.ro.reward + b * size, self.ro.value + b * size,
+                self.ro.done + b * size, self.ro.bootstrap + b * size, self.ro.valid + b * size,
+                value + b * width, &options, self.ro.advantage + b * size, self.ro.ret + b * size,
+                &self.ro.moments[b])
+        self.tile_rows[:] = (self.valid > 0).sum(1)
+        self.ro.valid_rows = int(self.tile_rows.sum())
 
     def count_rows(self):
         """Counts valid rows anew, and the sums of advantages and returns, after the arrays

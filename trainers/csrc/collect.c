@@ -238,7 +238,7 @@ static hr_fault act(const call *run, scratch *s, int block, int64_t row, int row
     hr_forward(net, c->kernels, run->weights->params, x, s->hidden, s->out);
     hr_lap(seconds, HR_TIME_FORWARD, &mark);
     if (mask) transpose_mask(vec->mask + row * net->mask_size, rows, net->mask_size, mask);
-    const hr_draw draw = {c->key, c->step + (uint64_t)step, (uint32_t)row, 0};
+    const hr_draw draw = {c->key, c->step + (uint64_t)step, (uint32_t)row, 0, NULL, NULL};
     c->kernels->sample(net, run->weights->params, s->out, mask, &draw, actions,
                        ro->logp + tile * HR_TILE, s->work);
     memcpy(ro->value + tile * HR_TILE, s->out + (net->outputs - 1) * HR_TILE,

@@ -40,6 +40,8 @@ typedef struct hr_draw {
     uint64_t step;  /* steps since the run began */
     uint32_t row;   /* of lane 0; the others follow */
     int32_t greedy; /* 1: the most likely action, no randomness */
+    const uint32_t *rows;  /* [64] or NULL: the row of each lane, instead of `row`, */
+    const uint64_t *steps; /* [64] and its step, instead of `step` */
 } hr_draw;
 
 typedef struct hr_adam_options {

@@ -44,8 +44,28 @@ INLINE void softmax(int n, const float *logits, const uint8_t *mask, float *e, c
 
 /* ---- sampling ---------------------------------------------------------------------------- */
 
+/* Two random words for each row, where lanes have rows and steps of their own. */
+static void draw_scattered(const hr_draw *draw, uint32_t pair, uint32_t *w0, uint32_t *w1) {
+    const vu key0 = splat_u((uint32_t)draw->key), key1 = splat_u((uint32_t)(draw->key >> 32));
+    EACH_GROUP {
+        vu row, a, b;
+        for (int k = 0; k < LANES; k++) {
+            row[k] = draw->rows[r + k];
+            a[k] = (uint32_t)draw->steps[r + k];
+            b[k] = (uint32_t)(draw->steps[r + k] >> 32) << 16 | pair;
+        }
+        vthreefry(key0, key1 ^ row, &a, &b);
+        *(vu *)(w0 + r) = a;
+        *(vu *)(w1 + r) = b;
+    }
+}
+
 /* Two random words for each row. */
 static void draw_words(const hr_draw *draw, uint32_t pair, uint32_t *w0, uint32_t *w1) {
+    if (draw->rows) {
+        draw_scattered(draw, pair, w0, w1);
+        return;
+    }
     const vu key0 = splat_u((uint32_t)draw->key), key1 = splat_u((uint32_t)(draw->key >> 32));
     vu row;
     for (int k = 0; k < LANES; k++) row[k] = draw->row + (uint32_t)k;
