@@ -19,14 +19,15 @@ ALLOWED = {
     "bench": set(FOLDERS),
     "headrace": set(FOLDERS),
 }
+TEMPLATES = ROOT / "headrace" / "templates"  # what `headrace new` copies: an author's files
 SOURCES = sorted(
-    path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix == ".py"
+    path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if path.parent != TEMPLATES
 )
 CYTHON = sorted(
     path
     for folder in FOLDERS
     for path in (ROOT / folder).rglob("*")
-    if path.suffix in {".pyx", ".pxi", ".pxd"}
+    if path.suffix in {".pyx", ".pxi", ".pxd"} and path.parent != TEMPLATES
 )
 
 

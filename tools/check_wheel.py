@@ -20,12 +20,14 @@ LANGUAGES = ("*.c", "*.pyx")  # of environments that are compiled when the wheel
 def expected() -> set[str]:
     """Paths inside the wheel that come from files of the repository."""
     patterns = [(folder, "**/*.py") for folder in FOLDERS]
-    patterns += [("headrace", "py.typed"), ("envs", "*.toml"), ("engine", "include/**/*.h")]
+    patterns += [("headrace", "py.typed"), ("headrace", "templates/*"), ("envs", "*.toml")]
+    patterns += [("engine", "include/**/*.h"), ("engine", "include/**/*.pxd")]
     patterns += [("envs", language) for language in LANGUAGES]
     return {
         f"{FOLDERS[folder]}/{path.relative_to(ROOT / folder)}"
         for folder, pattern in patterns
         for path in (ROOT / folder).glob(pattern)
+        if path.is_file()
     }
 
 
