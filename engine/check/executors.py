@@ -55,13 +55,11 @@ def _vec(source: Source, executor: str, batch_size: int | None = None) -> VecEnv
     return vec
 
 
-def _actions(vec: VecEnv, plan: Plan, step: int, world: int | None = None) -> Any:
-    """Actions of a step as the action space has them, of all worlds or of one."""
-    worlds = slice(None) if world is None else slice(world, world + 1)
+def _actions(vec: VecEnv, plan: Plan, step: int, worlds: np.ndarray) -> Any:
+    """Actions of a step as the action space has them, of some worlds."""
     mask = vec.buffers.arrays.get("mask")
     if mask is not None:
-        agents = vec.agents
-        mask = mask.reshape(_WORLDS, agents, -1)[worlds].reshape(-1, mask.shape[1])
+        mask = mask.reshape(_WORLDS, vec.agents, -1)[worlds].reshape(-1, mask.shape[1])
     return map_arrays(np.copy, vec.spec_.view_actions(plan.at(step, mask, worlds)))
 
 
@@ -81,10 +79,10 @@ def _history(source: Source) -> np.ndarray:
 
 def _stepped(source: Source, plan: Plan, executor: str) -> np.ndarray:
     """What each world did at each step, uint8 [steps, worlds, bytes]."""
-    history = _history(source)
+    history, every = _history(source), np.arange(_WORLDS)
     with closing(_vec(source, executor)) as vec:
         for step in range(_STEPS):
-            vec.step(_actions(vec, plan, step))
+            vec.step(_actions(vec, plan, step, every))
             _record(vec, history[step], slice(None))
     return history
 
@@ -95,17 +93,18 @@ def _sent(source: Source, plan: Plan) -> np.ndarray:
     agents = source.spec.agents
     taken = np.zeros(_WORLDS, np.int64)
     with closing(_vec(source, "threads", batch_size=_WORLDS // 2 * agents)) as vec:
-        vec.send(_actions(vec, plan, 0))
+        vec.send(_actions(vec, plan, 0, np.arange(_WORLDS)))
         flying = _WORLDS
         while flying:
-            rows = vec.recv()[-1]["env_id"]
-            worlds = np.unique(rows // agents)
-            flying -= len(worlds)
-            for world in worlds:
-                _record(vec, history[taken[world]], slice(world, world + 1))
-                taken[world] += 1
-                if taken[world] < _STEPS:
-                    ids = np.arange(world * agents, (world + 1) * agents)
-                    vec.send(_actions(vec, plan, int(taken[world]), int(world)), ids)
-                    flying += 1
+            ready = np.unique(vec.recv()[-1]["env_id"] // agents)
+            flying -= len(ready)
+            steps = taken[ready]
+            for step in np.unique(steps):
+                worlds = ready[steps == step]
+                _record(vec, history[step], worlds)
+                taken[worlds] += 1
+                if step + 1 < _STEPS:
+                    rows = (worlds[:, None] * agents + np.arange(agents)).ravel()
+                    vec.send(_actions(vec, plan, int(step) + 1, worlds), rows)
+                    flying += len(worlds)
     return history

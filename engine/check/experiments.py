@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from .report import FAIL, Finding
 FILLS = (0xA5, 0x5B)  # what memory holds before the environment writes
 WORLDS = 8
 _TRACE_BYTES = 24 << 20  # of one trace, at most
-_MOST_STEPS, _LEAST_STEPS = 256, 32
+_MOST_STEPS, _LEAST_STEPS = 128, 32
 
 # (world, step) about to be taken, for the report of a crash
 Note = Callable[[int, int], None]
@@ -68,7 +67,7 @@ class Experiments:
         trace = Trace(self.source.spec, WORLDS, self.steps)
         self.note(-1, 0)
         runner.reset(trace)
-        self._look(runner, 0)
+        refuse_failure(runner, 0)
         self._go_on(runner, trace, 0, order, fill, guarded)
         return trace
 
@@ -92,7 +91,7 @@ class Experiments:
             if over.any():
                 runner.restart(over, fill)
                 trace.keep_start(runner.memory, step + 1, over, 0)
-            self._look(runner, step + 1)
+            refuse_failure(runner, step + 1)
 
     def alone(self) -> Trace:
         """Each world in a batch of its own."""
@@ -111,7 +110,7 @@ class Experiments:
                 if over.any():
                     runner.restart(over, FILLS[0])
                     trace.keep_start(memory, step + 1, over, world)
-                self._look(runner, step + 1)
+                refuse_failure(runner, step + 1)
         return trace
 
     def reset_again(self) -> Trace:
@@ -158,29 +157,31 @@ class Experiments:
                 "memory",
                 FAIL,
                 f"stepping world {world} changed {name!r} of another slot, {whose}",
-                **self._at(world, step),
+                world=world,
+                step=step,
+                seed=self.source.seed + world,
             )
         )
 
-    def _look(self, runner: Runner, step: int) -> None:
-        """Raises for a condition of the author's that does not hold."""
-        failure = runner.vec.take_failure()
-        if failure is None:
-            return
-        world = max(int(failure["world"]), 0) + runner.first
-        raise Broken(
-            Finding(
-                "conditions",
-                FAIL,
-                failure["message"],
-                file=failure["file"] or None,
-                line=failure["line"] or None,
-                **self._at(world, step),
-            )
-        )
 
-    def _at(self, world: int, step: int) -> dict[str, Any]:
-        return {"world": world, "step": step, "seed": self.source.seed + world}
+def refuse_failure(runner: Runner, step: int) -> None:
+    """Raises Broken for a condition of the author's (HR_CHECK) that did not hold."""
+    failure = runner.vec.take_failure()
+    if failure is None:
+        return
+    world = max(int(failure["world"]), 0) + runner.first
+    raise Broken(
+        Finding(
+            "conditions",
+            FAIL,
+            failure["message"],
+            world=world,
+            step=step,
+            seed=runner.source.seed + world,
+            file=failure["file"] or None,
+            line=failure["line"] or None,
+        )
+    )
 
 
 def first_difference(one: Trace, other: Trace) -> tuple[int, int, str, int] | None:

@@ -49,7 +49,7 @@ class Plan:
             wish = wish[np.arange(self.steps) // _HOLD * _HOLD]
         return np.minimum(wish, np.nextafter(1.0, 0.0))
 
-    def at(self, step: int, mask: np.ndarray | None, worlds: slice) -> np.ndarray:
+    def at(self, step: int, mask: np.ndarray | None, worlds: slice | np.ndarray) -> np.ndarray:
         """The Action structs [rows] of `worlds` at `step`, counted from 0; mask: bool
         [rows of these worlds, mask_size], what is allowed."""
         if self._actions is not None:

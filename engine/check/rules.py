@@ -8,11 +8,11 @@ import numpy as np
 
 from ..spec import EnvSpec, FieldSpec
 from .batch import Memory, Runner, Source, Trace
-from .experiments import FILLS, Note
+from .experiments import FILLS, Note, refuse_failure
 from .plan import Plan
 from .report import FAIL, PASS, SKIP, WARN, Finding
 
-_DRIVE_WORLDS, _DRIVE_STEPS, _CHUNK = 64, 4096, 64
+CHUNK = 64  # steps that are kept, then judged, at a time
 _ENOUGH_EPISODES = 8
 _FRAMES = ((400, 600), (64, 64), (37, 53), (1, 1))  # height, width
 
@@ -150,45 +150,69 @@ def action_of(spec: EnvSpec, trace: Trace, step: int, world: int) -> Any:
     return next(iter(told.values())) if len(told) == 1 else told
 
 
-def drive(source: Source, note: Note) -> list[Finding]:
-    """Many worlds for many steps at random: numbers, spaces, and how episodes end."""
-    memory = Memory(source.spec, _DRIVE_WORLDS, exact=False)
+def drive(
+    source: Source, note: Note, worlds: int, steps: int, *, singly: bool
+) -> tuple[list[Finding], list[tuple[int, bool]]]:
+    """Worlds that act at random for many steps.
+
+    singly: one world after the other, so that a crash is that of a known world.
+
+    Returns:
+        what was found about numbers and spaces; (steps, whether it was terminated and not
+        truncated) of each episode that ended.
+    """
+    spec = source.spec
+    memory = Memory(spec, worlds, exact=False)
     memory.fill(FILLS[0])
-    lengths: list[tuple[int, bool]] = []  # of finished episodes: (steps, terminated alone)
+    ranges = [(w, w + 1) for w in range(worlds)] if singly else [(0, worlds)]
+    lengths: list[tuple[int, bool]] = []
     found: list[Finding] = []
-    runner = None
-    size = source.spec.state_size + source.spec.agents * source.spec.obs_dtype.itemsize
-    steps = int(np.clip((256 << 20) // (_DRIVE_WORLDS * size), _CHUNK, _DRIVE_STEPS))
-    length = np.zeros(_DRIVE_WORLDS, np.int64)
-    for done in range(0, steps, _CHUNK):
-        plan = Plan(source.spec, _DRIVE_WORLDS, _CHUNK, source.seed + 1 + done, random=True)
-        trace = Trace(source.spec, _DRIVE_WORLDS, _CHUNK)
-        if runner is None:
-            runner = Runner(source, memory, plan)
-            note(-1, 0)
-            runner.reset(trace)
-        runner.plan = plan
+    length = np.zeros(worlds, np.int64)
+    runner = Runner(source, memory, _random_plan(source, worlds, 0))
+    note(-1, 0)
+    runner.reset()
+    for done in range(0, steps, CHUNK):
+        runner.plan = _random_plan(source, worlds, done)
+        trace = Trace(spec, worlds, CHUNK)
         trace.keep(memory, 0)
-        for step in range(_CHUNK):
+        for step in range(CHUNK):
             runner.put_actions(step)
-            note(-1, done + step + 1)
-            over = runner.step([(0, _DRIVE_WORLDS)], FILLS[0]) != 0
+            for lo, hi in ranges:
+                note(lo if singly else -1, done + step + 1)
+                runner.step([(lo, hi)], FILLS[0])
             length += 1
             trace.keep(memory, step + 1)
+            over = memory.arrays["world_over"] != 0
             if over.any():
-                terminated, truncated = (
-                    memory.arrays[name].reshape(_DRIVE_WORLDS, -1)
-                    for name in ("terminated", "truncated")
-                )
-                alone = terminated.any(axis=1) & ~truncated.any(axis=1)
+                alone = _terminated_alone(memory)
                 lengths += [(int(length[w]), bool(alone[w])) for w in np.flatnonzero(over)]
                 length[over] = 0
                 runner.restart(over, FILLS[0])
                 trace.keep_start(memory, step + 1, over, 0)
+            refuse_failure(runner, done + step + 1)
         found += judge_numbers(source, trace, done)
         if any(each.status == FAIL for each in found):
             break
-    return [*found, judge_ends(source, lengths, steps)]
+    return found, lengths
+
+
+def drive_steps(source: Source, most: int) -> int:
+    """How many steps a drive takes where states and observations are large."""
+    size = source.spec.state_size + source.spec.agents * source.spec.obs_dtype.itemsize
+    return int(np.clip((4 << 20) // size, 2, most // CHUNK)) * CHUNK
+
+
+def _random_plan(source: Source, worlds: int, done: int) -> Plan:
+    return Plan(source.spec, worlds, CHUNK, source.seed + 1 + done, random=True)
+
+
+def _terminated_alone(memory: Memory) -> np.ndarray:
+    """Which worlds have a row that was terminated and none that was truncated, bool [worlds]."""
+    terminated, truncated = (
+        memory.arrays[name].reshape(memory.worlds, -1).any(axis=1)
+        for name in ("terminated", "truncated")
+    )
+    return terminated & ~truncated
 
 
 def judge_ends(source: Source, lengths: list[tuple[int, bool]], steps: int) -> Finding:

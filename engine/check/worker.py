@@ -25,9 +25,18 @@ from .executors import judge_executors
 from .experiments import FILLS, Broken, Experiments, first_difference
 from .members import Struct, obs_struct, state_struct
 from .report import FAIL, PASS, SKIP, Finding
-from .rules import action_of, drive, judge_actions, judge_draw, judge_numbers
+from .rules import (
+    action_of,
+    drive,
+    drive_steps,
+    judge_actions,
+    judge_draw,
+    judge_ends,
+    judge_numbers,
+)
 
 SANITIZED, CHECKED, PLAIN = "sanitized", "checked", "plain"  # kinds of build
+_DRIVES = {PLAIN: (64, 2048), SANITIZED: (8, 1024), CHECKED: (8, 256)}  # worlds, steps
 PROGRESS = struct.Struct("=3q")  # calls so far, world (-1: several), step
 
 
@@ -232,11 +241,16 @@ class Examination:
         return state_struct(self.source.spec, Path(self.job.file), self.job.defines, self.cls)
 
     def _drive(self) -> None:
-        if self.job.kind != PLAIN:
-            return
-        if not self._skips("executors", ("state", "written", "addresses", "order")):
-            self.findings.append(judge_executors(self.source))
-        self.findings += drive(self.source, self.note)
+        """Many steps at random; with the build that training uses, executors and ends too."""
+        plain = self.job.kind == PLAIN
+        worlds, steps = _DRIVES[self.job.kind]
+        steps = drive_steps(self.source, steps)
+        found, lengths = drive(self.source, self.note, worlds, steps, singly=not plain)
+        self.findings += found
+        if plain:
+            self.findings.append(judge_ends(self.source, lengths, steps))
+            if not self._skips("executors", ("state", "written", "addresses", "order")):
+                self.findings.append(judge_executors(self.source))
 
 
 if __name__ == "__main__":
