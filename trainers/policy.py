@@ -353,14 +353,19 @@ class PolicySpec:
         key = seed_key(seed)
         chosen, _ = self.net.sample(weights.params, out, tiles, key, step, greedy)
         flat = chosen.transpose(0, 2, 1).reshape(-1, len(self.heads))[:rows]
-        structs = np.zeros(rows, self.env.action_dtype)
-        data = structs.view(np.uint8).reshape(rows, -1)
+        return self.env.view_actions(self.action_structs(flat))
+
+    def action_structs(self, chosen: NDArray[np.int32]) -> NDArray[Any]:
+        """Action structs [rows] of int32 [rows, heads] (floats by their bits), clipped to their
+        bounds."""
+        structs = np.zeros(len(chosen), self.env.action_dtype)
+        data = structs.view(np.uint8).reshape(len(chosen), -1)
         for k, head in enumerate(self.heads):
-            column = np.ascontiguousarray(flat[:, k])
+            column = np.ascontiguousarray(chosen[:, k])
             if not head.size:
                 column = np.clip(column.view(np.float32), head.low, head.high, dtype=np.float32)
-            data[:, head.offset : head.offset + 4] = column.view(np.uint8).reshape(rows, 4)
-        return self.env.view_actions(structs)
+            data[:, head.offset : head.offset + 4] = column.view(np.uint8).reshape(-1, 4)
+        return structs
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from ..engine.errors import HeadraceError
-from ._native import TILE, Rollout
+from typing import Any
 
-__all__ = ["TILE", "NonFiniteError", "Rollout"]
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine.errors import HeadraceError
+from ._native import TILE, Net, Rollout, aligned
+
+__all__ = ["TILE", "NonFiniteError", "Rollout", "SteppedRollout"]
 
 
 class NonFiniteError(HeadraceError, ArithmeticError):
@@ -33,3 +38,49 @@ class NonFiniteError(HeadraceError, ArithmeticError):
         super().__init__(message)
         self.kind, self.value, self.row, self.step = kind, value, row, step
         self.name, self.update = name, update
+
+
+class SteppedRollout(Rollout):  # type: ignore[misc]
+    """A rollout in tiles (see Rollout), with what learners beside the native one need.
+
+    Place of row r at step t, in arrays of all places: `place(r) + t * width`.
+
+    Attributes:
+        raw: uint8 [places, size]: Obs structs as the environment gave them.
+        versions: int64 [places]: of the weights that acted.
+        states: float32 [rows of whole blocks, state_size]: recurrent state at the first step.
+        width: places of one block and step: agents * 64.
+        rows: of the batch, without the padding to whole blocks.
+        flat: logp, value, reward, … of all places, float32 [places], sharing memory.
+    """
+
+    def __init__(
+        self, net: Net, *, horizon: int, worlds: int, agents: int, obs_size: int, state_size: int,
+        normalize_obs: bool = False, normalize_reward: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            net, horizon=horizon, worlds=worlds, agents=agents, normalize_obs=normalize_obs,
+            normalize_reward=normalize_reward,
+        )  # fmt: skip
+        places = len(self.logp) * TILE
+        self.width = agents * TILE
+        self.rows = worlds * agents
+        self.blocks = places // (self.width * horizon)
+        self.raw: NDArray[np.uint8] = aligned((places, obs_size), np.uint8)
+        self.versions: NDArray[np.int64] = np.zeros(places, np.int64)
+        self.states = np.zeros((self.blocks * self.width, state_size), np.float32)
+        names = ("logp", "value", "reward", "done", "bootstrap", "valid", "advantage", "ret")
+        self.flat: dict[str, NDArray[np.float32]] = {
+            name: getattr(self, name).reshape(-1) for name in names
+        }
+
+    def place(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Places of the rows' first steps."""
+        return rows // self.width * (self.horizon * self.width) + rows % self.width
+
+    def by_step(self, array: NDArray[Any]) -> NDArray[Any]:
+        """An array of all places [places, ...] (or [tiles, 64]) as [T, rows, ...], a copy."""
+        rest = array.shape[1:] if len(array) == len(self.raw) else array.shape[2:]
+        blocks = array.reshape(self.blocks, self.horizon, self.width, *rest)
+        steps = np.moveaxis(blocks, 1, 0).reshape(self.horizon, -1, *rest)
+        return np.ascontiguousarray(steps[:, : self.rows])

@@ -1,0 +1,137 @@
+"""A vector environment of ours as stepped collection sees it: rows sent, rows received.
+
+Observations and actions are structs (see spaces.py), rows are named by number, and nothing
+here depends on what kind of executor steps them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from ..engine.errors import ArgumentError, CallOrderError, ClosedError
+from ..engine.vector import VecEnv
+from .policy import PolicySpec
+from .spaces import SpaceCodec, leaf_arrays, spec_of_spaces
+
+Rows = NDArray[np.int64]  # numbers of rows
+
+
+class Batch:
+    """Sends actions to rows and reads what they show.
+
+    Attributes:
+        vec: the vector environment, in SameStep mode.
+        spec: EnvSpec of it; made from its spaces where it is no native environment.
+        rows, agents, group: rows in all; of one world; that one `recv` waits for.
+    """
+
+    def __init__(self, vec: VectorEnv) -> None:
+        """Raises ArgumentError for environments in another autoreset mode."""
+        mode = vec.metadata["autoreset_mode"].value
+        if mode != "SameStep":
+            raise ArgumentError(
+                f"autoreset_mode is {mode!r}: "
+                "collection needs make_vec(..., autoreset_mode='SameStep')"
+            )
+        self.vec: Any = vec
+        self.rows = vec.num_envs
+        self.agents: int = self.vec.agents
+        self.group: int = self.vec.batch_size
+        self.in_flight = 0
+        arrays = self.vec.buffers.arrays
+        if isinstance(vec, VecEnv):
+            self.spec = vec.spec_
+            self._codecs = None
+            self._obs, self._final = (
+                arrays[name].view(np.uint8).reshape(self.rows, -1) for name in ("obs", "final_obs")
+            )
+        else:
+            observation = SpaceCodec(vec.single_observation_space, "observation")
+            action = SpaceCodec(vec.single_action_space, "action")
+            self._codecs = (observation, action)
+            name = vec.spec.id if vec.spec is not None else "environment"
+            self.spec = spec_of_spaces(name, observation, action, self.agents, has_present=True)
+            self._leaves = leaf_arrays(self.vec.buffers.obs)
+            self._final_leaves = leaf_arrays(self.vec.buffers.final_obs)
+        self._present = arrays["present"] if self.spec.has_present else None
+        self._mask = arrays.get("mask")
+        self._shapes = PolicySpec.from_env(self.spec, ())
+        self._floats = [f for f in self.spec.obs_fields if f.dtype == "float32"]
+        self._all_floats = 4 * sum(f.size for f in self._floats) == self.spec.obs_dtype.itemsize
+
+    def check_ready(self) -> None:
+        """Raises unless the environments were reset and are open."""
+        if self.vec.closed:
+            raise ClosedError("collect() after the environments were closed")
+        rng = self.vec.buffers.arrays.get("rng")
+        if rng is not None and not np.all(rng[:, 0]):
+            raise CallOrderError("collect() before reset(): reset the environments first")
+
+    def observations(self, rows: Rows) -> NDArray[np.uint8]:
+        """Obs structs as bytes [len(rows), size] of rows that are not in flight; zeros for
+        agents that are not there."""
+        raw = self._structs(rows, final=False)
+        if self._present is not None:
+            raw[~self._present[rows]] = 0
+        return raw
+
+    def final_observations(self, rows: Rows) -> NDArray[np.uint8]:
+        """The same of the last observations of the episodes that ended in these rows."""
+        return self._structs(rows, final=True)
+
+    def _structs(self, rows: Rows, *, final: bool) -> NDArray[np.uint8]:
+        if self._codecs is None:
+            taken: NDArray[np.uint8] = (self._final if final else self._obs)[rows]
+            return taken
+        leaves = self._final_leaves if final else self._leaves
+        structs = self._codecs[0].pack(leaves, rows)
+        return structs.view(np.uint8).reshape(len(rows), -1)
+
+    def first_bad(self, raw: NDArray[np.uint8]) -> tuple[int, str, float] | None:
+        """(index, field's name, number) of the first number in raw that is not finite."""
+        if self._all_floats and np.isfinite(raw.view(np.float32)).all():
+            return None
+        for field in self._floats:
+            part = raw[:, field.offset : field.offset + 4 * field.size]
+            numbers = np.ascontiguousarray(part).view(np.float32)
+            bad = ~np.isfinite(numbers)
+            if bad.any():
+                at, element = (int(k) for k in np.argwhere(bad)[0])
+                where = np.unravel_index(element, field.shape) if field.shape else ()
+                index = f"[{', '.join(str(int(k)) for k in where)}]" if where else ""
+                return at, field.name + index, float(numbers[at, element])
+        return None
+
+    def present(self, rows: Rows) -> NDArray[np.bool_]:
+        """Which of the rows act at their next step."""
+        if self._present is None:
+            return np.ones(len(rows), np.bool_)
+        return self._present[rows].astype(np.bool_)
+
+    def mask(self, rows: Rows) -> NDArray[np.uint8] | None:
+        """uint8 [len(rows), mask_size], 0 where a choice is not allowed; None: no masks."""
+        return None if self._mask is None else self._mask[rows].view(np.uint8)
+
+    def send(self, actions: NDArray[np.int32], rows: Rows) -> None:
+        """Starts a step of whole worlds with int32 [len(rows), heads] (floats by their bits)."""
+        self.vec.send(self.actions(actions), rows)
+        self.in_flight += len(rows)
+
+    def actions(self, chosen: NDArray[np.int32]) -> Any:
+        """Actions int32 [k, heads] as a batch of the action space, clipped to its bounds."""
+        structs = self._shapes.action_structs(chosen)
+        if self._codecs is not None:
+            return self._codecs[1].unpack(structs)
+        return self.spec.view_actions(structs)
+
+    def recv(self) -> tuple[Rows, NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_]]:
+        """Waits for the `group` rows that are ready first: their numbers, rewards, terminated
+        and truncated, [k] each."""
+        _, reward, terminated, truncated, infos = self.vec.recv()
+        rows: Rows = infos["env_id"]
+        self.in_flight -= len(rows)
+        return rows, np.asarray(reward, np.float32), terminated, truncated

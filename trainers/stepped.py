@@ -1,0 +1,378 @@
+"""Stepped collection: any environment and any policy, one step of some rows at a time.
+
+Rows are sent to their environments in groups, and whichever come back first are acted for
+next: while one group steps, the policy acts for another. A row's segment is its steps of one
+rollout. It may end early, when enough other steps are there: then it is bootstrapped with the
+value of where it stands, the rest of it is not valid, and a step that is under way becomes the
+first of the next rollout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from ..engine.errors import ArgumentError
+from ._native import TILE, aligned
+from .actor import Actor, Draw, Floats
+from .batch import Batch, Rows
+from .collector import REWARD_CLIP
+from .policy import OBS_CLIP
+from .rollout import NonFiniteError, SteppedRollout
+
+STAGES = ("act", "env", "record", "finish")
+
+
+class _UnderWay(NamedTuple):
+    """Steps that had not come back when a rollout was closed."""
+
+    rows: Rows
+    raw: NDArray[np.uint8]
+    actions: NDArray[np.int32]
+    mask: NDArray[np.uint8] | None
+    logp: Floats
+    value: Floats
+    versions: NDArray[np.int64]
+
+
+class _Cut(NamedTuple):
+    """Episodes that were cut: their last observations wait for their value."""
+
+    places: Rows
+    raw: NDArray[np.uint8]
+    state: Floats
+
+
+class SteppedCollector:
+    """Collects rollouts from any vector environment of ours with any policy.
+
+    Results depend on the seed and, for what actions they get, on nothing else: random numbers
+    belong to (seed, row, step). With `fill` below 1, which steps are in which rollout depends
+    on which rows were ready first.
+    """
+
+    def __init__(
+        self,
+        vec: VectorEnv,
+        actor: Actor,
+        *,
+        horizon: int,
+        gamma: float,
+        gae_lambda: float,
+        fill: float = 1.0,
+        normalize_obs: bool = False,
+        normalize_reward: bool = False,
+    ) -> None:
+        """Arguments:
+
+        vec: environments in SameStep mode, reset before the first `collect`; their batch_size
+            is how many rows act at once, at most half of them where one group is to step while
+            the policy acts for another.
+        actor: the policy, made for `Batch(vec).spec`.
+        horizon: most steps of each row in one rollout.
+        gamma, gae_lambda: discount of rewards, and decay of the advantage estimator.
+        fill: share of horizon * rows steps at which a rollout is closed; 1: every row takes all
+            its steps, and waits for the others.
+        normalize_obs, normalize_reward: by the running statistics in the weights.
+
+        Raises:
+            ArgumentError: a horizon below 1, a fill out of (0, 1], another autoreset mode.
+        """
+        if horizon < 1:
+            raise ArgumentError(f"horizon is {horizon}: expected at least 1")
+        if not 0.0 < fill <= 1.0:
+            raise ArgumentError(f"fill is {fill}: expected more than 0 and at most 1")
+        self.batch = Batch(vec)
+        self.actor = actor
+        self.horizon = horizon
+        self._gamma, self._lambda = gamma, gae_lambda
+        self._wanted = max(1, int(np.ceil(fill * horizon * self.batch.rows)))
+        self._obs_clip = OBS_CLIP if normalize_obs else 0.0
+        self._normalize_reward = normalize_reward
+        rows = self.batch.rows
+        self._cursor = np.zeros(rows, np.int64)  # steps of each row that the open rollout has
+        self._taken = np.zeros(rows, np.int64)  # actions of each row since the run began
+        self._flying = np.zeros(rows, np.bool_)
+        self._live = np.zeros(rows, np.bool_)  # of rows in flight: the agent was there
+        self._state = np.zeros((rows, actor.state_size), np.float32)  # for the next action
+        self._before = np.zeros_like(self._state)  # that the last action started from
+        self._returns = np.zeros(rows, np.float32)  # of the episodes under way
+        self._lengths = np.zeros(rows, np.int32)
+        self._discounted = np.zeros(rows, np.float32)
+        self._own: SteppedRollout | None = None
+        self._under_way: _UnderWay | None = None
+        self._filled = 0  # valid steps in the open rollout
+        self._ended: list[NDArray[np.int32]] = []  # its episodes: step, row, return, length
+        self._cuts: list[_Cut] = []
+        self._seconds = dict.fromkeys(STAGES, 0.0)
+
+    def new_rollout(self) -> SteppedRollout:
+        """A rollout for `collect(..., into=...)`, so that several can be there at once."""
+        return SteppedRollout(
+            self.actor.rollout_net,
+            horizon=self.horizon,
+            worlds=self.batch.rows // self.batch.agents,
+            agents=self.batch.agents,
+            obs_size=self.batch.spec.obs_dtype.itemsize,
+            state_size=self.actor.state_size,
+            normalize_obs=self._obs_clip > 0,
+            normalize_reward=self._normalize_reward,
+        )
+
+    def collect(
+        self, weights: Any | Callable[[], Any], into: SteppedRollout | None = None
+    ) -> SteppedRollout:
+        """Takes up to `horizon` steps in every row and computes their advantages.
+
+        Args:
+            weights: that act; or a function that gives them, asked before every action, so
+                that new ones are in use at the next step.
+            into: the rollout to fill; default: the collector's own, which the next call
+                overwrites.
+
+        Raises:
+            NonFiniteError: an observation or a reward is NaN or infinite.
+            CallOrderError: the environments were never reset.
+        """
+        self.batch.check_ready()
+        if into is None:
+            into = self._own = self._own or self.new_rollout()
+        latest = weights if callable(weights) else lambda: weights
+        self._open(into)
+        waiting = np.flatnonzero(~self._flying)
+        for first in range(0, len(waiting), self.batch.group):
+            self._act(into, waiting[first : first + self.batch.group], latest())
+        while self.batch.in_flight and self._filled < self._wanted:
+            rows = self._receive(into)
+            going = rows[self._cursor[rows] < self.horizon]
+            if len(going):
+                self._act(into, going, latest())
+        self._close(into, latest())
+        return into
+
+    def _open(self, ro: SteppedRollout) -> None:
+        """An empty rollout, but for the steps that are under way."""
+        for name in ("valid", "done", "reward", "bootstrap"):
+            ro.flat[name][:] = 0.0
+        self._cursor[:], self._filled = 0, 0
+        self._ended, self._cuts = [], []
+        left, self._under_way = self._under_way, None
+        if left is not None:
+            at = ro.place(left.rows)
+            self._write(ro, at, left)
+            ro.versions[at] = left.versions
+            ro.states[left.rows] = self._before[left.rows]
+
+    def _write(self, ro: SteppedRollout, at: Rows, step: Any) -> None:
+        """What a policy saw and did, at the places `at`."""
+        tile, lane = at // TILE, at % TILE
+        ro.raw[at] = step.raw
+        ro.actions[tile, :, lane] = step.actions
+        if step.mask is not None:
+            ro.mask[tile, :, lane] = step.mask
+        ro.flat["logp"][at], ro.flat["value"][at] = step.logp, step.value
+
+    def _act(self, ro: SteppedRollout, rows: Rows, weights: Any) -> None:
+        """Acts for rows that wait and sends them off."""
+        start = perf_counter()
+        raw, mask, live = (
+            self.batch.observations(rows), self.batch.mask(rows), self.batch.present(rows),
+        )  # fmt: skip
+        self._check_observations(raw, rows)
+        before = self._state[rows]
+        acted = self.actor.act(weights, raw, mask, before, Draw(rows, self._taken[rows]))
+        cursor = self._cursor[rows]
+        at = ro.place(rows) + cursor * ro.width
+        step = _UnderWay(rows, raw, acted.actions, mask, acted.logp, acted.value, cursor)
+        self._write(ro, at, step)
+        ro.versions[at] = weights.version
+        if self.actor.state_size:
+            fresh = cursor == 0
+            ro.states[rows[fresh]] = before[fresh]
+            self._before[rows] = before
+            self._state[rows] = np.where(live[:, None], acted.state, before)
+        self._live[rows], self._flying[rows] = live, True
+        self._taken[rows] += 1
+        self._seconds["act"] += perf_counter() - start
+        self.batch.send(acted.actions, rows)
+
+    def _receive(self, ro: SteppedRollout) -> Rows:
+        """Waits for some rows and writes down what became of their actions."""
+        start = perf_counter()
+        rows, reward, terminated, truncated = self.batch.recv()
+        received = perf_counter()
+        live, cursor = self._live[rows], self._cursor[rows]
+        at = ro.place(rows) + cursor * ro.width
+        self._check_rewards(reward, live, rows)
+        done = (terminated | truncated) & live
+        ro.flat["reward"][at] = np.where(live, reward, np.float32(0.0))
+        ro.flat["valid"][at] = live
+        self._filled += int(live.sum())
+        if done.any():
+            ro.flat["done"][at] = done
+            self._record_ends(rows, at, done, terminated)
+        self._count(rows, reward, live, done, cursor)
+        self._cursor[rows] += 1
+        self._flying[rows] = False
+        self._seconds["env"] += received - start
+        self._seconds["record"] += perf_counter() - received
+        return rows
+
+    def _record_ends(
+        self, rows: Rows, at: Rows, done: NDArray[np.bool_], terminated: NDArray[np.bool_]
+    ) -> None:
+        """Keeps the final observations of episodes that were cut."""
+        cut = done & ~terminated
+        if cut.any():
+            over = rows[cut]
+            raw = self.batch.final_observations(over)
+            self._check_observations(raw, over)
+            self._cuts.append(_Cut(at[cut], raw, self._state[over]))
+
+    def _count(
+        self, rows: Rows, reward: Floats, live: NDArray[np.bool_], done: NDArray[np.bool_],
+        cursor: Rows,
+    ) -> None:  # fmt: skip
+        """Adds a step to the episodes of `rows`, and ends those that are done."""
+        self._returns[rows] += np.where(live, reward, np.float32(0.0))
+        self._lengths[rows] += live
+        if done.any():
+            over = rows[done]
+            ended = (cursor[done], over, self._returns[over].view(np.int32), self._lengths[over])
+            self._ended.append(np.stack(ended, axis=1).astype(np.int32))
+            self._returns[over], self._lengths[over] = 0.0, 0
+            self._state[over] = 0.0
+
+    def _close(self, ro: SteppedRollout, weights: Any) -> None:
+        """Values of what was cut and of where the rows stand, then advantages."""
+        start = perf_counter()
+        if self._normalize_reward:
+            self._scale_rewards(ro, weights)
+        for cut in self._cuts:
+            ro.flat["bootstrap"][cut.places] = self.actor.value(weights, cut.raw, cut.state)
+        last = aligned(ro.blocks * ro.width, np.float32)
+        standing, flying = np.flatnonzero(~self._flying), np.flatnonzero(self._flying)
+        for first in range(0, len(standing), self.batch.group):
+            rows = standing[first : first + self.batch.group]
+            raw = self.batch.observations(rows)
+            self._check_observations(raw, rows)
+            last[rows] = self.actor.value(weights, raw, self._state[rows])
+        if len(flying):
+            self._keep(ro, flying)
+            last[flying] = self._under_way.value
+        if ro.obs.size:  # a native policy's
+            ro.encode(ro.raw, weights, self._obs_clip)
+        ended = np.concatenate([np.zeros((0, 4), np.int32), *self._ended])
+        ro.set_episodes(ended[np.lexsort((ended[:, 1], ended[:, 0]))])
+        ro.finish(last, self._gamma, self._lambda)
+        valid = ro.flat["valid"] > 0
+        ro.version = int(ro.versions[valid].min()) if valid.any() else weights.version
+        self._seconds["finish"] += perf_counter() - start
+
+    def _keep(self, ro: SteppedRollout, rows: Rows) -> None:
+        """Takes the steps under way out of the rollout, for the next one."""
+        at = ro.place(rows) + self._cursor[rows] * ro.width
+        tile, lane = at // TILE, at % TILE
+        self._under_way = _UnderWay(
+            rows,
+            ro.raw[at],
+            ro.actions[tile, :, lane],
+            None if ro.mask is None else ro.mask[tile, :, lane],
+            ro.flat["logp"][at],
+            ro.flat["value"][at],
+            ro.versions[at],
+        )
+
+    def _scale_rewards(self, ro: SteppedRollout, weights: Any) -> None:
+        """Rewards scaled by the spread of discounted returns, whose sums go to the learner."""
+        shape = (ro.blocks, ro.horizon, ro.width)
+        reward, valid, done = (ro.flat[k].reshape(shape) for k in ("reward", "valid", "done"))
+        total = np.zeros(ro.blocks * ro.width, np.float32)
+        total[: ro.rows] = self._discounted
+        total = total.reshape(ro.blocks, ro.width)
+        away = np.zeros(shape)  # distances from the mean
+        gamma, mean = np.float32(self._gamma), np.float32(weights.reward_mean)
+        for t in range(ro.horizon):
+            live = valid[:, t] > 0
+            total = np.where(live, total * gamma + reward[:, t], total)
+            away[:, t] = np.where(live, total - mean, np.float32(0.0))
+            total[done[:, t] > 0] = 0.0
+        self._discounted[:] = total.reshape(-1)[: ro.rows]
+        for k, column in enumerate((valid.astype(np.float64), away, away * away)):
+            # one after the other, as the fused collector adds them
+            ro.reward_sums[:, k] = np.cumsum(column.reshape(ro.blocks, -1), axis=1)[:, -1]
+        np.clip(reward * np.float32(weights.reward_scale), -REWARD_CLIP, REWARD_CLIP, out=reward)
+
+    def _check_observations(self, raw: NDArray[np.uint8], rows: Rows) -> None:
+        bad = self.batch.first_bad(raw)
+        if bad is not None:
+            at, name, value = bad
+            self._refuse("observation", f"observation {name!r}", int(rows[at]), value, name)
+
+    def _check_rewards(self, reward: Floats, live: NDArray[np.bool_], rows: Rows) -> None:
+        if not np.isfinite(reward).all():
+            bad = ~np.isfinite(reward) & live
+            if bad.any():
+                at = int(bad.argmax())
+                self._refuse("reward", "the reward", int(rows[at]), float(reward[at]), None)
+
+    def _refuse(self, kind: str, what: str, row: int, value: float, name: str | None) -> None:
+        """kind, row, value, name: see NonFiniteError."""
+        step = int(self._taken[row]) - (kind == "reward")
+        raise NonFiniteError(
+            f"environment {self.batch.spec.name!r}: {what} of row {row} is {value} at step {step}",
+            kind=kind,
+            value=value,
+            row=row,
+            step=step,
+            name=name,
+        )
+
+    def settle(self) -> None:
+        """Waits for the rows in flight and drops their steps, so that the environments stand
+        still: what a checkpoint needs when rollouts are closed early."""
+        while self.batch.in_flight:
+            rows, reward, terminated, truncated = self.batch.recv()
+            live = self._live[rows]
+            self._count(rows, reward, live, (terminated | truncated) & live, self._cursor[rows])
+            self._flying[rows] = False
+        self._under_way = None
+
+    @property
+    def step(self) -> int:
+        """Steps of the row that has taken most since the run began."""
+        return int(self._taken.max())
+
+    def profile(self) -> dict[str, float]:
+        """Seconds per stage since the start: the policy, waiting for environments, writing
+        down, and what closes a rollout."""
+        return dict(self._seconds)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that `load_state_dict` needs, the environments' own state left out. What
+        is in flight is waited for and dropped."""
+        self.settle()
+        return {
+            "taken": self._taken.copy(),
+            "state": self._state.copy(),
+            "returns": self._returns.copy(),
+            "lengths": self._lengths.copy(),
+            "discounted": self._discounted.copy(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continues where `state_dict` was taken."""
+        self._taken[:] = state["taken"]
+        self._state[:] = state["state"]
+        self._returns[:], self._lengths[:] = state["returns"], state["lengths"]
+        self._discounted[:] = state["discounted"]
+
+    def forget_episodes(self) -> None:
+        """After a reset of all environments: their episodes begin."""
+        self._state[:], self._returns[:], self._lengths[:] = 0.0, 0.0, 0
+        self._discounted[:] = 0.0
