@@ -36,10 +36,10 @@ enum { HR_SUM_POLICY, HR_SUM_VALUE, HR_SUM_ENTROPY, HR_SUM_KL, HR_SUM_CLIPPED, H
 
 /* Which random stream a tile samples from. */
 typedef struct hr_draw {
-    uint64_t key;   /* hash of the run's seed */
-    uint64_t step;  /* steps since the run began */
-    uint32_t row;   /* of lane 0; the others follow */
-    int32_t greedy; /* 1: the most likely action, no randomness */
+    uint64_t key;          /* hash of the run's seed */
+    uint64_t step;         /* steps since the run began */
+    uint32_t row;          /* of lane 0; the others follow */
+    int32_t greedy;        /* 1: the most likely action, no randomness */
     const uint32_t *rows;  /* [64] or NULL: the row of each lane, instead of `row`, */
     const uint64_t *steps; /* [64] and its step, instead of `step` */
 } hr_draw;
