@@ -111,6 +111,18 @@ def test_maths_and_random_numbers_are_the_header_s(scale: float) -> None:
     assert (np.sort(both[1]["order"], axis=1) == np.arange(8)).all()
 
 
+def test_frames_are_drawn_as_the_header_draws() -> None:
+    frames = []
+    for name in ("functions.c", "functions.py"):
+        vec = headrace.make_vec(str(LANGUAGES / name), 5, executor="serial")
+        vec.reset(seed=9)
+        vec.step(np.zeros((5, 2), np.float32))
+        frames.append([vec.draw(world) for world in range(5)])
+    for c, numba in zip(*frames, strict=True):
+        assert len(np.unique(c.reshape(-1, 3), axis=0)) > 20
+        assert (c != numba).any(axis=2).mean() < 1e-4  # double for some of the coordinates
+
+
 def everything(env: Path, mode: str) -> Any:
     return headrace.make_vec(
         str(env), 256, prices=PRICES, autoreset_mode=mode, render_mode="rgb_array"

@@ -28,10 +28,10 @@ def quarter(x: Any) -> Any:
 class Thing:
     """Decorated here and given as a class."""
 
-    params = {"gain": 2.0, "count": 3, "wide": np.float64(0.1), "table": headrace.array(np.int16)}
+    params = {"gain": 2.0, "count": 3, "wide": np.float64(0.1), "table": headrace.array(np.int16)}  # noqa: RUF012
     state = np.dtype([("x", np.float32), ("which", np.int32)])
-    action = {"which": headrace.discrete(3)}
-    obs = {"x": headrace.field(-1e9, 1e9), "length": headrace.field(0, 100)}
+    action = {"which": headrace.discrete(3)}  # noqa: RUF012
+    obs = {"x": headrace.field(-1e9, 1e9), "length": headrace.field(0, 100)}  # noqa: RUF012
 
     @staticmethod
     def reset(p: Any, s: Any, rng: Any) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +121,7 @@ def test_file_with_several_and_with_none(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def hidden_numba(tmp_path: Path) -> Iterator[dict[str, str]]:
+def hidden_numba(tmp_path: Path) -> dict[str, str]:
     """The environment of a process that has no numba."""
     stub = tmp_path / "site" / "sitecustomize.py"
     stub.parent.mkdir()
@@ -131,7 +130,7 @@ def hidden_numba(tmp_path: Path) -> Iterator[dict[str, str]]:
         "found = u.find_spec\n"
         "u.find_spec = lambda name, *rest: None if name == 'numba' else found(name, *rest)\n"
     )
-    yield {**os.environ, "PYTHONPATH": str(stub.parent)}
+    return {**os.environ, "PYTHONPATH": str(stub.parent)}
 
 
 def said(path: Path, environment: dict[str, str]) -> str:

@@ -66,9 +66,27 @@ static inline void functions_observe(const Params *p, const State *s, Obs o[]) {
     for (int32_t k = 0; k < 8; k++) o->order[k] = s->order[k];
 }
 
+static void functions_draw(const Params *p, const State *s, hr_frame *frame) {
+    (void)p;
+    float w = (float)frame->width, h = (float)frame->height;
+    hr_fill(frame, hr_rgb(10, 20, 30));
+    for (int32_t k = 0; k < 16; k++) {
+        float j = (float)k;
+        float x = s->draws[k % 8 + 8] * 10.0f * w, y = s->draws[2] * h + j * 7.3f;
+        hr_line(frame, x, y, w - x * 1.7f, y * 1.3f - 20.0f, 1.0f + j * 0.7f,
+                hr_rgb(200, (uint8_t)(10 * k), 5));
+        hr_disc(frame, y, x, 3.0f + j * 0.9f, hr_rgb((uint8_t)(5 * k), 200, 90));
+        hr_rect(frame, x - 8.0f, y + 20.0f, 5.5f, 9.25f, hr_rgb((uint8_t)k, (uint8_t)k, 255));
+    }
+    float end = hr_text(frame, -7.0f, 11.5f, 2.5f, hr_rgb(255, 255, 0), "Hello, ~world~ 42%\xe9!");
+    hr_text(frame, end, 60.0f, 1.3f, hr_rgb(255, 255, 255), "end");
+    hr_rect(frame, 5.0f, 5.0f, -3.0f, 4.0f, hr_rgb(1, 1, 1));
+    hr_rect(frame, w - 3.0f, h - 3.0f, 1e9f, 1e9f, hr_rgb(1, 2, 3));
+}
+
 HR_ENV(functions,
        HR_OBS(HR_FIELD(Obs, values, -HR_INFINITY, HR_INFINITY),
               HR_FIELD(Obs, draws, -HR_INFINITY, HR_INFINITY), HR_FIELD(Obs, order, 0, 7)),
        HR_ACTION(HR_FIELD(Action, x, -HR_INFINITY, HR_INFINITY),
                  HR_FIELD(Action, y, -HR_INFINITY, HR_INFINITY)),
-       HR_PARAMS())
+       HR_PARAMS(), .draw = functions_draw)

@@ -54,3 +54,16 @@ class Functions:
         o.values[14] = x * 0.1 + y / 3.0
         o.draws = s.draws
         o.order = s.order
+
+    def draw(p, s, frame):
+        w, h = frame.width, frame.height
+        frame.fill((10, 20, 30))
+        for k in range(16):
+            x, y = s.draws[k % 8 + 8] * 10 * w, s.draws[2] * h + k * 7.3
+            frame.line(x, y, w - x * 1.7, y * 1.3 - 20, 1.0 + k * 0.7, (200, 10 * k, 5))
+            frame.disc(y, x, 3.0 + k * 0.9, (5 * k, 200, 90))
+            frame.rect(x - 8, y + 20, 5.5, 9.25, (k, k, 255))
+        end = frame.text(-7, 11.5, 2.5, (255, 255, 0), "Hello, ~world~ 42%\xe9!")
+        frame.text(end, 60, 1.3, (255, 255, 255), "end")
+        frame.rect(5, 5, -3, 4, (1, 1, 1))
+        frame.rect(w - 3, h - 3, 1e9, 1e9, (1, 2, 3))
