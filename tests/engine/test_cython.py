@@ -124,8 +124,8 @@ def test_values_parameters_and_sizes(tmp_path: Path) -> None:
 
 
 def test_unknown_size(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="has no compile-time size SIZ: did you mean SIZE"):
-        headrace.make_vec(str(written(tmp_path)), 1, SIZ=3)
+    with pytest.raises(ValueError, match="has no compile-time size SIZES: did you mean SIZE"):
+        headrace.make_vec(str(written(tmp_path)), 1, SIZES=3)
 
 
 def test_checked_build(tmp_path: Path) -> None:
