@@ -16,7 +16,8 @@ WORLDS = 8
 _TRACE_BYTES = 24 << 20  # of one trace, at most
 _MOST_STEPS, _LEAST_STEPS = 128, 32
 
-# (world, step) about to be taken, for the report of a crash
+# says which (world, step) is about to be taken, in case it crashes or hangs
+SEVERAL, OUTSIDE = -1, -2  # worlds at once; no call of the environment
 Note = Callable[[int, int], None]
 
 
@@ -65,7 +66,7 @@ class Experiments:
         memory.fill(fill)
         runner = Runner(self.source, memory, self.plan)
         trace = Trace(self.source.spec, WORLDS, self.steps)
-        self.note(-1, 0)
+        self.note(SEVERAL, 0)
         runner.reset(trace)
         refuse_failure(runner, 0)
         self._go_on(runner, trace, 0, order, fill, guarded)
@@ -80,7 +81,7 @@ class Experiments:
         for step in range(done, self.steps):
             runner.put_actions(step)
             for lo, hi in ranges:
-                self.note(lo if hi == lo + 1 else -1, step + 1)
+                self.note(lo if hi == lo + 1 else SEVERAL, step + 1)
                 if guarded:
                     runner.memory.remember()
                 runner.step([(lo, hi)], fill)
@@ -165,14 +166,15 @@ class Experiments:
 
 
 def refuse_failure(runner: Runner, step: int) -> None:
-    """Raises Broken for a condition of the author's (HR_CHECK) that did not hold."""
+    """Raises Broken for a condition of the author's (HR_CHECK, assert) that did not hold, or an
+    index that was out of bounds (Numba)."""
     failure = runner.vec.take_failure()
     if failure is None:
         return
     world = max(int(failure["world"]), 0) + runner.first
     raise Broken(
         Finding(
-            "conditions",
+            "memory" if "IndexError" in failure["message"] else "conditions",
             FAIL,
             failure["message"],
             world=world,

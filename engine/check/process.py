@@ -16,6 +16,7 @@ from pathlib import Path
 
 from ..compile import find_compiler
 from ..errors import HeadraceError
+from .experiments import OUTSIDE
 from .report import FAIL, Finding
 from .worker import PROGRESS, SANITIZED, Job
 
@@ -100,8 +101,8 @@ def _wait(child: subprocess.Popen[bytes], progress: Path, patience: float) -> bo
     calls, since = 0, time.monotonic()
     while child.poll() is None:
         time.sleep(_POLL_SECONDS)
-        now = PROGRESS.unpack(progress.read_bytes())[0]
-        if now != calls:
+        now, world, _ = PROGRESS.unpack(progress.read_bytes())
+        if now != calls or world == OUTSIDE:
             calls, since = now, time.monotonic()
         if time.monotonic() - since > (patience if calls else _START_SECONDS):
             return True
@@ -171,11 +172,17 @@ def _address(said: str, file: str) -> Finding | None:
         message = f"AddressSanitizer: {kind}"
     function = re.search(rf"#\d+ 0x\w+ in (\w+) {re.escape(file)}:\d+", said)
     if function is not None and not function[1].startswith("hr__"):
-        message += f" in {function[1]}"
+        message += f" in {_author_name(function[1])}"
     place = _author_frame(said, file)
     return Finding(
         "memory", FAIL, message, file=place[0] if place else None, line=place[1] if place else None
     )
+
+
+def _author_name(function: str) -> str:
+    """What the author calls a C function that Cython may have written."""
+    made = re.match(r"__pyx_f_(\d+)(\w+)$", function)
+    return made[2][int(made[1]) + 1 :] if made else function
 
 
 def _author_frame(said: str, file: str) -> tuple[str, int] | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..spec import EnvSpec, FieldSpec
 from .batch import Memory, Runner, Source, Trace
-from .experiments import FILLS, Note, refuse_failure
+from .experiments import FILLS, SEVERAL, Note, refuse_failure
 from .plan import Plan
 from .report import FAIL, PASS, SKIP, WARN, Finding
 
@@ -169,7 +169,7 @@ def drive(
     found: list[Finding] = []
     length = np.zeros(worlds, np.int64)
     runner = Runner(source, memory, _random_plan(source, worlds, 0))
-    note(-1, 0)
+    note(SEVERAL, 0)
     runner.reset()
     for done in range(0, steps, CHUNK):
         runner.plan = _random_plan(source, worlds, done)
@@ -178,7 +178,7 @@ def drive(
         for step in range(CHUNK):
             runner.put_actions(step)
             for lo, hi in ranges:
-                note(lo if singly else -1, done + step + 1)
+                note(lo if singly else SEVERAL, done + step + 1)
                 runner.step([(lo, hi)], FILLS[0])
             length += 1
             trace.keep(memory, step + 1)

@@ -22,7 +22,7 @@ from ..resolve import resolve
 from ..spec import EnvSpec
 from .batch import Source, Trace
 from .executors import judge_executors
-from .experiments import FILLS, Broken, Experiments, first_difference
+from .experiments import FILLS, OUTSIDE, Broken, Experiments, first_difference
 from .members import Struct, obs_struct, state_struct
 from .report import FAIL, PASS, SKIP, Finding
 from .rules import (
@@ -37,7 +37,7 @@ from .rules import (
 
 SANITIZED, CHECKED, PLAIN = "sanitized", "checked", "plain"  # kinds of build
 _DRIVES = {PLAIN: (64, 2048), SANITIZED: (8, 1024), CHECKED: (8, 256)}  # worlds, steps
-PROGRESS = struct.Struct("=3q")  # calls so far, world (-1: several), step
+PROGRESS = struct.Struct("=3q")  # calls so far, world (or SEVERAL, OUTSIDE), step
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,6 +119,7 @@ class Examination:
             if self.job.kind == SANITIZED and self.job.whole:
                 self.experiments.alone()  # first, since the world is known if it crashes
             base = self.experiments.run(guarded=self.job.whole)
+            self.note(OUTSIDE, self.job.steps)
             np.savez(self.job.trace, actions=base.actions, **base.parts)
             if self.job.whole:
                 self.findings += judge_numbers(self.source, base)
@@ -198,6 +199,7 @@ class Examination:
         if place is None:
             return None
         step, world, part, byte = place
+        self.note(OUTSIDE, step)
         name, values = self._named(part, byte, one, other, step, world)
         return Finding(
             rule,
