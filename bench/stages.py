@@ -21,13 +21,16 @@ from .results import Result
 from .timing import Spread
 
 ENV, HEADRACE = "cartpole", "headrace"
-# What the stages of the native profile count as; the rest is the remaining time of all threads:
-# recording, advantages, the optimiser, waiting, and Python.
+# What the stages of the native profile count as; the rest is the remaining time of all threads.
 GROUPS = {
     "environment": ("env",),
     "forward": ("encode", "forward", "sample", "learn_forward"),
     "loss and backward": ("loss", "backward"),
 }
+STAGE_NOTE = (
+    "of all threads' time; forward is that of collecting and learning, with encoding and sampling; "
+    "rest is recording, advantages, the optimiser, waiting and Python"
+)
 LEARNER = ("learn_forward", "loss", "backward")  # the stages that hold the learner's products
 
 
@@ -58,7 +61,7 @@ def results(widths: Sequence[int], steps: int, repeats: int, threads: int) -> li
     profiles: dict[int, list[Profile]] = {width: [] for width in widths}
     peaks = []
     for _ in range(repeats):
-        peaks.append(sgemm_peak(threads))
+        peaks.append(sgemm_peak(1))
         for width in widths:
             profiles[width].append(profile(width, steps, threads))
     found = []
@@ -67,12 +70,12 @@ def results(widths: Sequence[int], steps: int, repeats: int, threads: int) -> li
         for group in shares[0]:
             spread = Spread.of([share[group] for share in shares])
             name = f"stage-{width}-{group.replace(' ', '-')}"
-            found.append(Result.measured(name, HEADRACE, ENV, threads, spread, "share"))
+            found.append(Result.measured(name, HEADRACE, ENV, threads, spread, "share", STAGE_NOTE))
     peak = Spread.of([value / 1e9 for value in peaks])
-    note = "float32 product of 1024×1024 matrices by NumPy's BLAS"
-    found.append(Result.measured("sgemm-peak", "NumPy", "", threads, peak, "GFLOP/s", note))
+    note = "float32 product of 1024×1024 matrices by NumPy's BLAS, the peak being the best"
+    found.append(Result.measured("sgemm-peak", "NumPy", "", 1, peak, "GFLOP/s", note))
     for width in widths:
-        rates = [threads * each.learner_flops() / (peak.max * 1e9) for each in profiles[width]]
+        rates = [each.learner_flops() / (peak.max * 1e9) for each in profiles[width]]
         found.append(
             Result.measured(
                 f"learner-of-peak-{width}",
@@ -81,7 +84,7 @@ def results(widths: Sequence[int], steps: int, repeats: int, threads: int) -> li
                 threads,
                 Spread.of(rates),
                 "share",
-                "FLOPs of the matrix products alone, over the time of forward, loss and backward",
+                "FLOPs of the matrix products over the time of forward, loss and backward, a thread",
             )
         )
     return found
