@@ -78,7 +78,7 @@ cdef class Description:
             self.params[i].dtype = DTYPES.index(param["dtype"])
             self.params[i].offset = param["offset"]
             self.params[i].length_offset = param["length_offset"]
-            self.params[i].initial = param["default"]
+            self.params[i].initial = param["default"] or 0.0
         for i, name in enumerate(metrics):
             self.metric_names[i] = self.text(name)
         env.abi_version = HR_ABI_VERSION

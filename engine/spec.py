@@ -86,7 +86,11 @@ class EnvSpec:
         Raises:
             EnvDefinitionError: its fields cannot be a space.
         """
-        told = library.describe()
+        return cls.from_description(library.describe(), language)
+
+    @classmethod
+    def from_description(cls, told: Mapping[str, Any], language: str) -> EnvSpec:
+        """The same of a description in the words of `Library.describe`."""
         name = told["name"]
         obs_fields = tuple(FieldSpec(**field) for field in told["obs_fields"])
         action_fields = tuple(FieldSpec(**field) for field in told["action_fields"])

@@ -7,8 +7,8 @@ from typing import Any
 
 from gymnasium import spaces
 
+from .engine.describing import describe
 from .engine.registration import registered
-from .engine.resolve import resolve
 from .engine.spec import EnvSpec
 from .flags import Verb
 from .output import print_json, print_table
@@ -37,7 +37,7 @@ def main(argv: list[str]) -> int:
     """Runs the verb."""
     given = VERB.parse(argv)
     names = [name for name, entry in registered().items() if entry.shipped]
-    specs = {name: resolve(name).spec for name in names}
+    specs = {name: describe(name) for name in names}
     if given.get("json", False):
         print_json({"envs": [_entry(name, spec) for name, spec in specs.items()]})
     else:

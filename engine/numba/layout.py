@@ -50,7 +50,12 @@ class Param:
     dtype: str
     offset: int
     length_offset: int  # -1 for a scalar
-    default: float
+    default: float  # 0 for an array
+
+    def described(self) -> dict[str, Any]:
+        """In the words of `Library.describe`."""
+        is_array = self.length_offset >= 0
+        return {**vars(self), "is_array": is_array, "default": None if is_array else self.default}
 
 
 @dataclass(frozen=True)
@@ -93,8 +98,11 @@ class Layout:
             "mask_size": self.mask_size,
             "obs_fields": _described(self.obs_fields, self.obs),
             "action_fields": _described(self.action_fields, self.action),
-            "params": [vars(param) for param in self.params],
+            "params": [param.described() for param in self.params],
             "metric_names": list(self.metrics),
+            "has_present": "present" in self.functions,
+            "has_draw": "draw" in self.functions,
+            "checked": False,
         }
 
 

@@ -186,3 +186,15 @@ def test_trains(tmp_path: Path) -> None:
         run_dir=str(tmp_path / "run"),
     )
     assert result.steps >= 20_000
+
+
+def test_described_without_compiling() -> None:
+    """All but the hash of the source, which only compiled code has."""
+    from dataclasses import replace
+
+    from headrace.engine.describing import describe
+
+    spec = headrace.make_vec(Thing, 1, table=[1]).spec_
+    assert describe(Thing) == replace(spec, source_hash="")
+    assert describe("maze").single_observation_space.shape == (5, 5)
+    assert describe("squared").language == "c"
