@@ -3,6 +3,7 @@
 What is built is found by globbing, so that a new C file or environment needs no line here:
 
     headrace.engine._core      engine/_core.pyx + engine/core/*.c
+    headrace.engine.processes._board  engine/processes/_board.pyx
     headrace.trainers._native  trainers/_native.pyx + trainers/csrc/*.c, and trainers/csrc/arch/*.c
                                once per instruction-set level (-DHR_ARCH=<level>)
     envs/_prebuilt/NAME.LEVEL.so   envs/NAME.c or NAME.pyx, likewise once per level
@@ -257,6 +258,7 @@ def extensions() -> list[Extension]:
 
     table = {
         "headrace.engine._core": ("engine/_core.pyx", ["engine/core/*.c"]),
+        "headrace.engine.processes._board": ("engine/processes/_board.pyx", []),
         "headrace.trainers._native": (
             "trainers/_native.pyx",
             ["trainers/csrc/*.c", "trainers/csrc/arch/*.c"],

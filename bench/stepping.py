@@ -95,6 +95,7 @@ def _plan_kernel(plan: Plan, stack: ExitStack, num_envs: int, threads: int) -> N
     Same-step autoreset, so that every row of every step is a transition.
     """
     from ..engine.make import make_vec
+    from ..engine.vector import VecEnv
 
     executor = "serial" if threads == 1 else "threads"
     env = stack.enter_context(
@@ -102,6 +103,7 @@ def _plan_kernel(plan: Plan, stack: ExitStack, num_envs: int, threads: int) -> N
             make_vec(ENV, num_envs, executor=executor, threads=threads, autoreset_mode="SameStep")
         )
     )
+    assert isinstance(env, VecEnv)
     batch = Batch(
         f"kernel-{num_envs}",
         KERNEL,

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from . import _core
 from .errors import ArgumentError, ArgumentTypeError, CallOrderError
 
 if TYPE_CHECKING:
-    from .actions import ActionReader
+    from collections.abc import Callable
+
+    Read = Callable[[Any, np.ndarray | None], None]  # (actions, rows): checks and writes them
+
+
+class Stepper(Protocol):
+    """Steps worlds in the background."""
+
+    def submit(self, worlds: np.ndarray) -> None:
+        """Starts a step of each of the worlds, int64."""
+
+    def wait(self, count: int) -> np.ndarray:
+        """The first `count` worlds, int64, whose step has ended."""
+
+    def close(self) -> None:
+        """Waits for all that is in flight, or drops it."""
 
 
 class Flight:
@@ -20,8 +34,8 @@ class Flight:
     is sent and received as a whole.
     """
 
-    def __init__(self, core: _core.Vec, pool: _core.Pool, worlds: int, agents: int) -> None:
-        self._stepper = _core.AsyncStepper(core, pool)
+    def __init__(self, stepper: Stepper, worlds: int, agents: int) -> None:
+        self._stepper = stepper
         self._flying = np.zeros(worlds, np.bool_)
         self._agents = agents
         self._all_rows = np.arange(worlds * agents, dtype=np.int64)
@@ -32,9 +46,7 @@ class Flight:
         """After a reset: every row is in the caller's hands."""
         self._handed = self._all_rows
 
-    def send(
-        self, reader: ActionReader, actions: Any, env_ids: Any, finished: np.ndarray | None
-    ) -> None:
+    def send(self, read: Read, actions: Any, env_ids: Any, finished: np.ndarray | None) -> None:
         """Checks everything, then starts one step of the worlds of `env_ids`.
 
         finished: bool [worlds], worlds that must be reset first; None where there is no such.
@@ -53,7 +65,7 @@ class Flight:
                 f"send() to environment {row}, whose episode has ended: with "
                 "autoreset_mode='Disabled' reset it first, with options={'reset_mask': ...}"
             )
-        reader.read(actions, rows)
+        read(actions, rows)
         self._flying[worlds] = True
         self.in_flight += len(worlds)
         self._stepper.submit(np.ascontiguousarray(worlds))
@@ -70,6 +82,12 @@ class Flight:
             rows = (done[:, None] * self._agents + np.arange(self._agents)).reshape(-1)
         self._handed = rows
         return done, rows
+
+    def forget(self) -> None:
+        """Nothing is in flight any more: what was, failed."""
+        self._flying[:] = False
+        self.in_flight = 0
+        self.hand_out_all()
 
     def close(self) -> None:
         """Waits for all that is in flight and drops it."""

@@ -48,3 +48,7 @@ class CompileError(HeadraceError, RuntimeError):
 
 class CacheError(HeadraceError, OSError):
     """No folder can be written in which compiled environments could be kept."""
+
+
+class WorkerError(HeadraceError, RuntimeError):
+    """A worker process raised, ended or hung; its `__cause__` is what an environment raised."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .errors import ArgumentError, ArgumentTypeError
-from .resolve import resolve
+from .processes.sources import is_python
+from .processes.vector import ProcessVecEnv
+from .resolve import is_native_class, resolve
 from .vector import VecEnv
 
 EXECUTORS = ("threads", "serial", "processes")
@@ -18,6 +21,7 @@ def make_vec(
     *,
     executor: str | None = None,
     threads: int | None = None,
+    workers: int | None = None,
     autoreset_mode: Any = "NextStep",
     batch_size: int | None = None,
     copy: bool = True,
@@ -25,36 +29,72 @@ def make_vec(
     seed: Any = None,
     render_mode: str | None = None,
     checked: bool = False,
+    start_method: str = "spawn",
+    timeout: float | None = 300.0,
+    restarts: int = 0,
+    wrappers: Sequence[Callable[[Any], Any]] = (),
     **params: Any,
-) -> VecEnv:
+) -> VecEnv | ProcessVecEnv:
     """Makes a vector environment: `num_envs` rows that are stepped together.
 
     Args:
-        env: a registered name ("cartpole") or a C file ("my_env.c").
+        env: a registered name ("cartpole") or a file ("my_env.c"): a native environment, stepped
+            by threads. Or a Python one, stepped by worker processes: "gymnasium:ID",
+            "pettingzoo:MODULE", a class or function that makes one, or a list of functions.
         num_envs: rows of the batch, one per agent; a multiple of the environment's agents.
-        executor: "threads" (default) or "serial".
+        executor: "threads" (native), "processes" (Python), or "serial": in the calling thread.
         threads: how many threads step the batch; default: the CPUs that this process may use.
+        workers: likewise for worker processes, each of which has a share of the environments.
         autoreset_mode: "NextStep", "SameStep" or "Disabled", as in Gymnasium.
         batch_size: how many rows one `recv` returns; default: all.
         copy: whether what `reset` and `step` return stays as it is (True), or is a view that
             the next call overwrites (False).
         final_obs: "dense" arrays in the infos, or "object" arrays as Gymnasium has them (and
-            float64 rewards).
+            float64 rewards, which Python environments always have).
         seed: used by the first `reset` that is given none.
-        render_mode: "rgb_array" or None.
-        checked: compile with HR_CHECK switched on; a failed check raises.
-        **params: members of the environment's Params by name, one value or one per world;
-            `max_steps`, the time limit in steps (0: none); and, in capitals, compile-time sizes.
+        render_mode: "rgb_array" or None; for Python environments, one of theirs.
+        checked: native: compile with HR_CHECK switched on; a failed check raises.
+        start_method: processes: "spawn", "fork" or "forkserver".
+        timeout: processes: seconds that one step, reset or call of one environment may take
+            before its worker counts as lost; None: any.
+        restarts: processes: how many lost workers are replaced, their episodes truncated.
+        wrappers: Python: functions of an environment that return another, the innermost first.
+        **params: native: members of the environment's Params by name, one value or one per
+            world; `max_steps`, the time limit in steps (0: none); and, in capitals,
+            compile-time sizes. Python: keyword arguments of the environment.
 
     Raises:
         HeadraceError: one sentence that names the argument, its value and the way out.
     """
     if executor is not None and executor not in EXECUTORS:
         raise ArgumentError(f"executor is {executor!r}: expected one of {', '.join(EXECUTORS)}")
-    if executor == "processes":
-        raise ArgumentError(
-            "executor is 'processes', which this version does not have yet: use 'threads' or "
-            "'serial'"
+    shared = {
+        "autoreset_mode": autoreset_mode,
+        "batch_size": batch_size,
+        "copy": copy,
+        "final_obs": final_obs,
+        "seed": seed,
+        "render_mode": render_mode,
+    }
+    python = is_python(env) and not is_native_class(env)
+    _refuse(
+        python,
+        executor,
+        {"threads": threads, "checked": checked or None},
+        {"workers": workers, "wrappers": wrappers or None, "restarts": restarts or None},
+    )
+    if python:
+        return ProcessVecEnv(
+            env,
+            num_envs,
+            executor=executor or "processes",
+            workers=workers,
+            start_method=start_method,
+            timeout=timeout,
+            restarts=restarts,
+            wrappers=wrappers,
+            **shared,
+            **params,
         )
     defines = {name: _size(name, value) for name, value in params.items() if name.isupper()}
     values = {name: value for name, value in params.items() if not name.isupper()}
@@ -65,21 +105,40 @@ def make_vec(
         num_envs,
         executor=executor or "threads",
         threads=threads,
-        autoreset_mode=autoreset_mode,
-        batch_size=batch_size,
-        copy=copy,
-        final_obs=final_obs,
-        seed=seed,
-        render_mode=render_mode,
         checked=checked,
         max_steps=values.pop("max_steps", None),
         params=values,
+        **shared,
     )
+
+
+def _refuse(
+    python: bool, executor: str | None, of_native: dict[str, Any], of_python: dict[str, Any]
+) -> None:
+    """Raises for an executor or an argument that belongs to the other kind of environment."""
+    if python and executor == "threads":
+        raise ArgumentError(
+            "executor is 'threads', which is for native environments: Python ones need "
+            "'processes' or 'serial'"
+        )
+    if not python and executor == "processes":
+        raise ArgumentError(
+            "executor is 'processes', which is for Python environments: native ones are faster "
+            "with 'threads'"
+        )
+    for name, value in (of_native if python else of_python).items():
+        if value is not None:
+            kind, other = ("Python", "native") if python else ("native", "Python")
+            instead = ": use workers" if name == "threads" else ""
+            raise ArgumentError(
+                f"{name} is {value!r}, but env is a {kind} environment: {name} is for {other} "
+                f"ones{instead}"
+            )
 
 
 def make_gymnasium_vec(
     env: Any, num_envs: int = 1, *, max_episode_steps: int | None = None, **kwargs: Any
-) -> VecEnv:
+) -> VecEnv | ProcessVecEnv:
     """What `gymnasium.make_vec` calls: Gymnasium's infos, rewards and name of the time limit."""
     if max_episode_steps is not None:
         kwargs["max_steps"] = max_episode_steps

@@ -54,6 +54,11 @@ def resolve(
     return Resolved(library, EnvSpec.from_library(library, language), source)
 
 
+def is_native_class(env: Any) -> bool:
+    """Whether `env` is the class of a Numba environment."""
+    return bool(options_of(env))
+
+
 def split_class(text: str) -> tuple[str, str]:
     """File and class of "my_env.py:Snake"; no class ("") for anything else."""
     file, colon, name = text.rpartition(":")
@@ -78,8 +83,7 @@ def _class_in(source: Path, name: str, defines: Mapping[str, int]) -> type:
     if not found:
         raise EnvDefinitionError(
             f"{source} defines no environment: put @headrace.numba_env in front of a class "
-            "(plain Python environments need the 'processes' executor, which this version does "
-            "not have yet)"
+            "(for a plain Python environment, give make_vec its class instead of the file)"
         )
     if not name:
         raise ArgumentError(
@@ -93,8 +97,8 @@ def _locate(env: Any) -> tuple[str, Path, bool]:
     """(name, source file, whether it is a shipped environment); the name of a class in Python."""
     if callable(env) or isinstance(env, (list, tuple)):
         raise ArgumentError(
-            "env is a Python callable: these need the 'processes' executor, which this version "
-            "does not have yet; give a shipped name or a source file"
+            "env is a Python callable: make_vec can step it, but this needs a native environment; "
+            "give a shipped name or a source file"
         )
     if not isinstance(env, (str, os.PathLike)):
         raise ArgumentTypeError(
@@ -118,8 +122,8 @@ def _unknown(text: str, path: Path, names: list[str]) -> str:
     for prefix in ("gymnasium", "pettingzoo"):
         if text.startswith(f"{prefix}:"):
             return (
-                f"env {text!r}: environments of {prefix} need the 'processes' executor, which "
-                "this version does not have yet; give a shipped name or a source file"
+                f"env {text!r} is written in Python: make_vec can step it, but this needs a native "
+                "environment; give a shipped name or a source file"
             )
     for name in names:
         if text in (f"headrace/{name}", name.lower()) or text.lower() == name:

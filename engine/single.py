@@ -12,6 +12,7 @@ from gymnasium.utils import seeding
 from .errors import ArgumentError
 from .infos import map_arrays
 from .make import make_vec
+from .vector import VecEnv
 
 
 class SingleEnv(gymnasium.Env):
@@ -26,7 +27,7 @@ class SingleEnv(gymnasium.Env):
 
     def __init__(self, env: Any, *, render_mode: str | None = None, **kwargs: Any) -> None:
         """Arguments are those of `make_vec` for one world; errors likewise."""
-        self._vec = make_vec(
+        vec = make_vec(
             env,
             1,
             executor="serial",
@@ -34,6 +35,10 @@ class SingleEnv(gymnasium.Env):
             render_mode=render_mode,
             **kwargs,
         )
+        if not isinstance(vec, VecEnv):
+            vec.close()
+            raise ArgumentError(f"env {env!r} is written in Python: make it with gymnasium.make")
+        self._vec = vec
         self.observation_space = self._vec.single_observation_space
         self.action_space = self._vec.single_action_space
         self.render_mode = render_mode

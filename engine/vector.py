@@ -128,7 +128,8 @@ class VecEnv(VectorEnv):
             max_steps=self.max_steps,
         )
         self.pool = _core.Pool(self.threads) if executor == "threads" else None
-        self._flight = Flight(self.core, self.pool, self.worlds, self.agents)
+        stepper = _core.AsyncStepper(self.core, self.pool)
+        self._flight = Flight(stepper, self.worlds, self.agents)
         self._bind(final_obs)
 
     def _bind(self, final_obs: str) -> None:
@@ -321,7 +322,7 @@ class VecEnv(VectorEnv):
         if self._phase not in (_READY, _IN_FLIGHT):
             self._refuse("send")
         finished = self._pending if self._disabled else None
-        self._flight.send(self._reader, actions, env_ids, finished)
+        self._flight.send(self._reader.read, actions, env_ids, finished)
         self._phase = _IN_FLIGHT
 
     def recv(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:

@@ -1,0 +1,259 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=False
+"""The board over which a batch and its worker processes exchange numbers of worlds.
+
+`Front` is the batch's side, `Desk` a worker's; see board.h. Both are given the same bytes of
+shared memory, of `board_bytes(starts)` bytes, aligned to a cache line. `starts` is int64
+[workers + 1]: worker k has the worlds [starts[k], starts[k + 1]).
+"""
+
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stddef cimport size_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+cimport numpy as cnp
+import numpy as np
+
+cnp.import_array()
+
+
+cdef extern from "processes/board.h" nogil:
+    ctypedef struct hr_bell:
+        pass
+    ctypedef struct hr_finished:
+        int64_t world
+        uint64_t ticket
+    ctypedef struct hr_front:
+        pass
+    ctypedef struct hr_desk:
+        hr_bell bell
+    int64_t HR_NOTHING, HR_LETTER
+    int64_t hr__now_ns()
+    size_t hr_round_line(size_t)
+    size_t hr_desk_bytes(int64_t)
+    void hr_bell_ring(hr_bell *)
+    void hr_front_init(hr_front *)
+    void hr_desk_init(hr_desk *, int64_t)
+    void hr_desk_post(hr_desk *, int64_t)
+    int64_t hr_desk_collect(hr_desk *, uint64_t *, hr_finished *)
+    void hr_front_sleep(hr_front *, uint64_t, hr_desk **, int64_t, uint32_t, int64_t, int64_t)
+    uint64_t hr_front_finished(hr_front *)
+    void hr_desk_tell(hr_desk *)
+    uint32_t hr_desk_announced(hr_desk *)
+    uint64_t hr_desk_begun(hr_desk *)
+    int64_t hr_desk_current(hr_desk *)
+    void hr_desk_begin(hr_desk *, int64_t)
+    int64_t hr_desk_take(hr_desk *, uint32_t)
+    void hr_desk_sleep(hr_desk *, uint32_t, int64_t, int64_t)
+    void hr_desk_finish(hr_desk *, hr_front *, int64_t)
+    void hr_desk_announce(hr_desk *, hr_front *)
+
+
+cdef extern from "processes/watch.h" nogil:
+    int hr_watch_parent(int, int)
+
+
+LETTER = HR_LETTER
+# A waiting batch looks up this often: for signals, and for workers that are gone.
+cdef int64_t SLICE_NS = 50_000_000
+# So does a worker, for no other reason than to be robust.
+cdef int64_t PATIENCE_NS = 1_000_000_000
+
+
+def board_bytes(starts):
+    """Bytes of shared memory of a board."""
+    cdef size_t total = hr_round_line(sizeof(hr_front))
+    for share in np.diff(starts):
+        total += hr_desk_bytes(share)
+    return total
+
+
+def watch_parent(int handle, int parent):
+    """Ends this process as soon as the other end of the socket `handle` is closed, or the
+    process `parent` is its parent no more."""
+    failed = hr_watch_parent(handle, parent)
+    if failed:
+        raise OSError(failed, "no thread to watch the parent process with")
+
+
+cdef class Front:
+    """The batch's side. Worlds are collected in the order in which they were finished."""
+
+    cdef readonly object memory
+    cdef hr_front *front
+    cdef int64_t workers
+    cdef int64_t spin_ns
+    cdef int64_t[::1] starts
+    cdef int32_t[::1] owners          # [worlds]: whose each world is
+    cdef uint64_t[::1] collected      # [workers]: finished worlds taken from each desk
+    cdef uint8_t[::1] touched         # [workers]
+    cdef uint64_t[::1] addresses      # [workers]: of the desks
+    cdef hr_desk **desks
+    cdef uint32_t letters             # announced by the desks when last looked at
+    cdef int64_t[::1] ready           # worlds collected and not given out yet, oldest first
+    cdef uint64_t[::1] tickets        # theirs
+    cdef int64_t readies
+    cdef uint8_t[::1] scratch
+
+    def __init__(self, memory, starts, spin_ns):
+        """Makes an empty board of `memory`, uint8 [board_bytes(starts)]."""
+        cdef cnp.ndarray[uint8_t, ndim=1, mode="c"] block = memory
+        cdef char *base = <char *>block.data
+        self.memory = memory
+        self.spin_ns = spin_ns
+        self.starts = np.ascontiguousarray(starts, np.int64)
+        self.workers = len(starts) - 1
+        worlds = int(np.max(starts))
+        shares = np.diff(starts)
+        self.owners = np.repeat(np.arange(self.workers, dtype=np.int32), shares)
+        self.collected = np.zeros(self.workers, np.uint64)
+        self.touched = np.zeros(self.workers, np.uint8)
+        self.addresses = np.zeros(self.workers, np.uint64)
+        self.ready = np.zeros(worlds, np.int64)
+        self.tickets = np.zeros(worlds, np.uint64)
+        self.scratch = np.zeros(int(shares.max()) * sizeof(hr_finished), np.uint8)
+        self.front = <hr_front *>base
+        hr_front_init(self.front)
+        cdef size_t offset = hr_round_line(sizeof(hr_front))
+        for k in range(self.workers):
+            self.addresses[k] = <uint64_t>(base + offset)
+            offset += hr_desk_bytes(shares[k])
+        self.desks = <hr_desk **>&self.addresses[0]
+        for k in range(self.workers):
+            hr_desk_init(self.desks[k], shares[k])
+
+    def clear(self, int64_t worker):
+        """Empties the desk of a worker that does not run; collects what it had finished."""
+        self.collect()
+        hr_desk_init(self.desks[worker], self.starts[worker + 1] - self.starts[worker])
+        self.collected[worker] = 0
+
+    def ready_worlds(self):
+        """Worlds that `take` would give, int64."""
+        return np.array(self.ready[:self.readies], np.int64)
+
+    def post(self, const int64_t[::1] worlds):
+        """Gives worlds to their workers, which are woken once each."""
+        cdef int64_t i
+        cdef int32_t worker
+        with nogil:
+            self.touched[:] = 0
+            for i in range(worlds.shape[0]):
+                worker = self.owners[worlds[i]]
+                hr_desk_post(self.desks[worker], worlds[i])
+                self.touched[worker] = 1
+            for i in range(self.workers):
+                if self.touched[i]:
+                    hr_bell_ring(&self.desks[i].bell)
+
+    def tell(self, int64_t worker):
+        """A letter has been sent to a worker: wakes it."""
+        hr_desk_tell(self.desks[worker])
+
+    def doing(self, int64_t worker):
+        """The world that a worker steps or resets now, -1 for none, and how many it has begun."""
+        return hr_desk_current(self.desks[worker]), hr_desk_begun(self.desks[worker])
+
+    def wait(self, int64_t count):
+        """Sleeps until `count` worlds are ready, a letter is announced, or SLICE_NS are over.
+
+        Returns how many are ready (`take` gives them) and whether there are new letters.
+        """
+        cdef int64_t until = hr__now_ns() + SLICE_NS
+        cdef uint64_t finished
+        cdef uint32_t letters
+        cdef int64_t left
+        while True:
+            finished = hr_front_finished(self.front)
+            letters = self.announced()
+            self.collect()
+            left = until - hr__now_ns()
+            if self.readies >= count or letters != self.letters or left <= 0:
+                break
+            with nogil:
+                hr_front_sleep(self.front, finished + <uint64_t>(count - self.readies),
+                               self.desks, self.workers, letters, self.spin_ns, left)
+            PyErr_CheckSignals()
+        fresh = letters != self.letters
+        self.letters = letters
+        return self.readies, fresh
+
+    def take(self, int64_t count):
+        """The first `count` ready worlds, int64, in the order in which they were finished."""
+        count = min(count, self.readies)
+        taken = np.empty(count, np.int64)
+        cdef int64_t[::1] out = taken
+        cdef int64_t i
+        for i in range(count):
+            out[i] = self.ready[i]
+        for i in range(count, self.readies):
+            self.ready[i - count] = self.ready[i]
+            self.tickets[i - count] = self.tickets[i]
+        self.readies -= count
+        return taken
+
+    cdef uint32_t announced(self) noexcept:
+        cdef uint32_t total = 0
+        cdef int64_t k
+        for k in range(self.workers):
+            total += hr_desk_announced(self.desks[k])
+        return total
+
+    cdef void collect(self) noexcept:
+        """Takes what the desks have finished, and keeps `ready` in the order of tickets."""
+        cdef hr_finished *found = <hr_finished *>&self.scratch[0]
+        cdef int64_t k, i, at, count
+        for k in range(self.workers):
+            count = hr_desk_collect(self.desks[k], &self.collected[k], found)
+            for i in range(count):
+                at = self.readies
+                while at > 0 and self.tickets[at - 1] > found[i].ticket:
+                    self.ready[at] = self.ready[at - 1]
+                    self.tickets[at] = self.tickets[at - 1]
+                    at -= 1
+                self.ready[at] = found[i].world
+                self.tickets[at] = found[i].ticket
+                self.readies += 1
+
+
+cdef class Desk:
+    """A worker's side."""
+
+    cdef readonly object memory
+    cdef hr_front *front
+    cdef hr_desk *desk
+    cdef int64_t spin_ns
+    cdef uint32_t letters
+
+    def __init__(self, memory, starts, int64_t worker, spin_ns):
+        """memory: of the board that a Front has made; worker: whose desk."""
+        cdef cnp.ndarray[uint8_t, ndim=1, mode="c"] block = memory
+        cdef size_t offset = hr_round_line(sizeof(hr_front))
+        for share in np.diff(starts)[:worker]:
+            offset += hr_desk_bytes(share)
+        self.memory = memory
+        self.spin_ns = spin_ns
+        self.front = <hr_front *>block.data
+        self.desk = <hr_desk *>(<char *>block.data + offset)
+
+    def take(self):
+        """Waits for the next world; LETTER when a letter is there to be read instead."""
+        cdef int64_t world = hr_desk_take(self.desk, self.letters)
+        while world == HR_NOTHING:
+            with nogil:
+                hr_desk_sleep(self.desk, self.letters, self.spin_ns, PATIENCE_NS)
+            world = hr_desk_take(self.desk, self.letters)
+        if world == HR_LETTER:
+            self.letters += 1
+        return world
+
+    def begin(self, int64_t world):
+        """Notes that a world is being reset; -1: that the worker is done with resetting."""
+        hr_desk_begin(self.desk, world)
+
+    def finish(self, int64_t world):
+        """The world that `take` gave is done."""
+        hr_desk_finish(self.desk, self.front, world)
+
+    def announce(self):
+        """A letter to the front is about to be sent: makes the front read it."""
+        hr_desk_announce(self.desk, self.front)

@@ -1,0 +1,92 @@
+"""The infos of a batch of Python environments, in Gymnasium's form."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium.vector import VectorEnv
+
+from .leaves import map_leaves
+from .memory import BatchBuffers, Memory
+
+if TYPE_CHECKING:
+    from .crew import Crew, LocalCrew
+    from .share import RowInfo
+
+
+class BatchInfos:
+    """Merges what rows say into one dict, as Gymnasium's vector environments do.
+
+    Each key comes with a mask `_key` of the rows that have it. With SameStep, `final_obs` and
+    `final_info` are those of the episodes that ended.
+    """
+
+    def __init__(
+        self,
+        crew: Crew | LocalCrew,
+        memory: Memory,
+        buffers: BatchBuffers,
+        same_step: bool,
+        objects: bool,
+        present: np.ndarray | None,
+    ) -> None:
+        """objects: final observations as an array of objects, else as one dense batch;
+        present: which rows are there, None where all always are."""
+        self._crew = crew
+        self._info_bytes = memory.arrays["info_bytes"]
+        self._terminated = memory.arrays["terminated"]
+        self._truncated = memory.arrays["truncated"]
+        self._final = buffers.final_obs
+        self._same_step = same_step
+        self._objects = objects
+        self._agents = len(self._terminated) // len(self._info_bytes)
+        self._present = present
+
+    def of_reset(self, told: list[RowInfo], rows: int) -> dict[str, Any]:
+        """Infos of a reset, of a batch of `rows` rows."""
+        merger = _Merger(rows)
+        infos: dict[str, Any] = {}
+        for row, info, _ in told:
+            infos = merger.add(infos, info, row)
+        return self._completed(infos, None)
+
+    def of_step(self, rows: np.ndarray | None) -> dict[str, Any]:
+        """Infos of a step of `rows` (int64, ascending; None: all)."""
+        infos: dict[str, Any] = {}
+        bytes_of = self._info_bytes
+        worlds = None if rows is None else rows[:: self._agents] // self._agents
+        talking = (
+            np.flatnonzero(bytes_of) if worlds is None else worlds[np.flatnonzero(bytes_of[worlds])]
+        )
+        if len(talking):
+            merger = _Merger(len(self._terminated) if rows is None else len(rows))
+            for world in talking.tolist():
+                for row, info, ending in self._crew.infos(world):
+                    at = row if rows is None else int(np.searchsorted(rows, row))
+                    if ending is not None:
+                        # a dense final_obs takes the place of this one below
+                        final = {"final_obs": ending[0], "final_info": ending[1]}
+                        infos = merger.add(infos, final, at)
+                    infos = merger.add(infos, info, at)
+        if self._same_step and not self._objects and "_final_obs" in infos:
+            infos["final_obs"] = map_leaves(
+                lambda array: array.copy() if rows is None else array[rows], self._final
+            )
+        return self._completed(infos, rows)
+
+    def _completed(self, infos: dict[str, Any], rows: np.ndarray | None) -> dict[str, Any]:
+        if self._present is not None:
+            infos["present"] = self._present.copy() if rows is None else self._present[rows]
+        return infos
+
+
+class _Merger(VectorEnv):
+    """Gymnasium's own way of merging infos, for a batch of any size."""
+
+    def __init__(self, rows: int) -> None:
+        self.num_envs = rows
+
+    def add(self, infos: dict[str, Any], info: dict[str, Any], row: int) -> dict[str, Any]:
+        """`infos` with what one row says."""
+        return self._add_info(infos, info, row)

@@ -1,0 +1,155 @@
+"""Spaces as arrays of shared memory: one array per leaf of a nested space.
+
+Box, Discrete, MultiDiscrete and MultiBinary are leaves; Dict and Tuple nest them. Rows of a
+batch are the first axis of each array, and `assemble` gives arrays back in the structure that
+Gymnasium's batched spaces have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from ..errors import ArgumentError, ArgumentTypeError
+
+_PLAIN = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One leaf: where it lies in the space, and what one row of it is."""
+
+    path: str  # as in Python, after the name of the whole: "", "['position'][0]"
+    space: spaces.Space
+    dtype: np.dtype
+    shape: tuple[int, ...]
+
+
+def leaves_of(space: spaces.Space, what: str) -> list[Leaf]:
+    """The leaves of a space in order.
+
+    what: "observation" or "action", for the message.
+
+    Raises:
+        ArgumentTypeError: a space whose values have no fixed size, or an unknown one.
+    """
+    return list(_leaves(space, what, ""))
+
+
+def _leaves(space: spaces.Space, what: str, path: str) -> Iterator[Leaf]:
+    if isinstance(space, spaces.Dict):
+        for name, part in space.spaces.items():
+            yield from _leaves(part, what, f"{path}[{name!r}]")
+    elif isinstance(space, spaces.Tuple):
+        for at, part in enumerate(space.spaces):
+            yield from _leaves(part, what, f"{path}[{at}]")
+    elif isinstance(space, _PLAIN):
+        assert space.dtype is not None
+        assert space.shape is not None
+        yield Leaf(path, space, np.dtype(space.dtype), space.shape)
+    else:
+        where = f"the part {path} of the {what} space" if path else f"the {what} space"
+        raise ArgumentTypeError(
+            f"{where} is a {type(space).__name__}, whose values have no fixed size in shared "
+            "memory: use Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple, for instance "
+            "through one of Gymnasium's observation wrappers"
+        )
+
+
+def assemble(space: spaces.Space, values: Sequence[Any]) -> Any:
+    """One value per leaf, in order, in the structure of the space: dicts and tuples."""
+    return _assembled(space, iter(values))
+
+
+def _assembled(space: spaces.Space, values: Iterator[Any]) -> Any:
+    if isinstance(space, spaces.Dict):
+        return {name: _assembled(part, values) for name, part in space.spaces.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(_assembled(part, values) for part in space.spaces)
+    return next(values)
+
+
+def map_leaves(function: Callable[[Any], Any], value: Any) -> Any:
+    """`function` of each leaf of assembled values."""
+    if isinstance(value, dict):
+        return {name: map_leaves(function, part) for name, part in value.items()}
+    if isinstance(value, tuple):
+        return tuple(map_leaves(function, part) for part in value)
+    return function(value)
+
+
+# ---- one row at a time: the worker's side --------------------------------------------------
+
+
+def writer(space: spaces.Space, arrays: Sequence[np.ndarray]) -> Callable[[int, Any], None]:
+    """A function (row, value) that writes a value of the space into a row of the arrays.
+
+    It raises ArgumentError for a value of another shape or dtype than the space's.
+    """
+    return _writer(space, iter(arrays), "the observation")
+
+
+def _writer(
+    space: spaces.Space, arrays: Iterator[np.ndarray], name: str
+) -> Callable[[int, Any], None]:
+    if isinstance(space, spaces.Dict):
+        named = {
+            key: _writer(part, arrays, f"{name}[{key!r}]") for key, part in space.spaces.items()
+        }
+
+        def write_dict(row: int, value: Any) -> None:
+            for key, write in named.items():
+                write(row, value[key])
+
+        return write_dict
+    if isinstance(space, spaces.Tuple):
+        parts = [_writer(part, arrays, f"{name}[{at}]") for at, part in enumerate(space.spaces)]
+
+        def write_tuple(row: int, value: Any) -> None:
+            if len(value) != len(parts):
+                raise ArgumentError(f"{name} has {len(value)} parts: expected {len(parts)}")
+            for write, part in zip(parts, value, strict=True):
+                write(row, part)
+
+        return write_tuple
+    return _leaf_writer(next(arrays), name)
+
+
+def _leaf_writer(array: np.ndarray, name: str) -> Callable[[int, Any], None]:
+    shape, dtype = array.shape[1:], array.dtype
+
+    def write(row: int, value: Any) -> None:
+        if type(value) is not np.ndarray:
+            value = np.asarray(value)
+        if value.shape != shape:
+            raise ArgumentError(f"{name} has shape {value.shape}: its space has {shape}")
+        if value.dtype is not dtype and not np.can_cast(value.dtype, dtype, "same_kind"):
+            # a Python list or integer has no dtype of its own: only its value counts
+            if not np.array_equal(value, value.astype(dtype)):
+                raise ArgumentTypeError(f"{name} has dtype {value.dtype}: its space has {dtype}")
+            value = value.astype(dtype)
+        array[row] = value
+
+    return write
+
+
+def reader(space: spaces.Space, arrays: Sequence[np.ndarray]) -> Callable[[int], Any]:
+    """A function (row) that returns a value of the space: a copy of a row of the arrays."""
+    return _reader(space, iter(arrays))
+
+
+def _reader(space: spaces.Space, arrays: Iterator[np.ndarray]) -> Callable[[int], Any]:
+    if isinstance(space, spaces.Dict):
+        named = {key: _reader(part, arrays) for key, part in space.spaces.items()}
+        return lambda row: {key: read(row) for key, read in named.items()}
+    if isinstance(space, spaces.Tuple):
+        parts = [_reader(part, arrays) for part in space.spaces]
+        return lambda row: tuple(read(row) for read in parts)
+    array = next(arrays)
+    if array.ndim == 1:
+        return array.__getitem__  # a scalar of NumPy, as Gymnasium hands out
+    return lambda row: array[row].copy()

@@ -1,0 +1,208 @@
+"""The worlds of one worker: they are made, reset and stepped here, over the batch's memory."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from .description import Description
+from .memory import INFO_BYTES, Memory
+from .worlds import World, as_world
+
+NEXT_STEP, SAME_STEP, DISABLED = range(3)
+
+
+# The infos of one row: (row, info, ending). ending is None, or of an episode that ended with
+# SameStep: (final observation or None, final info); the info is then the new episode's.
+RowInfo = tuple[int, dict[str, Any], Any]
+
+
+class Share:
+    """Worlds [first, first + len(worlds)) of a batch.
+
+    Attributes:
+        working_on: the world that is being made, reset or stepped, for messages.
+    """
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.worlds: list[World] = []
+        self.working_on = first
+
+    def make(self, functions: Sequence[Callable[[], Any]]) -> dict[int, Description]:
+        """Makes one more world of each function.
+
+        Returns the descriptions, by the worlds' numbers, of this worker's first world and of
+        those that differ from it.
+        """
+        told = {}
+        for function in functions:
+            number = self.first + len(self.worlds)
+            self.working_on = number
+            world = as_world(function())
+            if not self.worlds or not world.description.same_spaces(self.worlds[0].description):
+                told[number] = world.description
+            self.worlds.append(world)
+        return told
+
+    def attach(
+        self, memory: Memory, observation: spaces.Space, mode: int, object_finals: bool
+    ) -> None:
+        """Gives the worlds the batch's memory.
+
+        observation: the batch's single space; mode: NEXT_STEP, SAME_STEP or DISABLED;
+        object_finals: final observations travel as the objects that the environment gave.
+        """
+        arrays = memory.arrays
+        self._mode = mode
+        self._object_finals = object_finals
+        self._obs, self._final = memory.obs, memory.final
+        self._terminated, self._truncated = arrays["terminated"], arrays["truncated"]
+        self._rewards = arrays["rewards"]
+        self._pending, self._lost = arrays["pending"], arrays["lost"]
+        self._infos, self._info_bytes = arrays["infos"], arrays["info_bytes"]
+        for at, world in enumerate(self.worlds):
+            world.attach(memory, observation, self.first + at)
+
+    def reset(
+        self, worlds: Sequence[int], seeds: Sequence[int | None], options: Any
+    ) -> list[RowInfo]:
+        """Starts new episodes of the worlds; returns the infos that are not empty."""
+        told: list[RowInfo] = []
+        for number, seed in zip(worlds, seeds, strict=True):
+            self.working_on = number
+            world = self.worlds[number - self.first]
+            rows = world.rows
+            self._terminated[rows] = False
+            self._truncated[rows] = False
+            self._rewards[rows] = 0.0
+            self._pending[number] = False
+            self._lost[number] = False
+            told += [(row, info, None) for row, info in world.reset(seed, options).items() if info]
+        return told
+
+    def step(self, number: int) -> bytes | None:
+        """Steps a world, or resets it where that is what the step is to do.
+
+        Returns its pickled infos when they are too long for the memory.
+        """
+        self.working_on = number
+        world = self.worlds[number - self.first]
+        if self._lost[number]:
+            infos = self._lose(world, number)
+        elif self._pending[number] and self._mode == NEXT_STEP:
+            rows = world.rows
+            self._pending[number] = False
+            infos = world.reset(None, None)
+            self._rewards[rows] = 0.0
+            self._terminated[rows] = False
+            self._truncated[rows] = False
+        else:
+            over, infos = world.step()
+            if over:
+                if self._mode == SAME_STEP:
+                    return self._put(number, self._restart(world, infos))
+                self._pending[number] = True
+            elif world.agents > 1 and self._mode == SAME_STEP:
+                return self._put(number, self._leave(world, infos))
+        if infos:
+            return self._put(number, [(row, info, None) for row, info in infos.items() if info])
+        return None
+
+    def _restart(self, world: World, infos: dict[int, dict[str, Any]]) -> list[RowInfo]:
+        """Resets a world whose episode has ended, in the same step."""
+        finals = self._finals(world, infos)
+        fresh = world.reset(None, None)
+        return [
+            (row, fresh.get(row, {}), finals.get(row))
+            for row in world.row_numbers
+            if fresh.get(row) or row in finals
+        ]
+
+    def _leave(self, world: World, infos: dict[int, dict[str, Any]]) -> list[RowInfo]:
+        """Agents that leave while their world goes on: what they see stays their last."""
+        finals = self._finals(world, infos)
+        return [
+            (row, {} if row in finals else infos.get(row, {}), finals.get(row))
+            for row in world.row_numbers
+            if infos.get(row) or row in finals
+        ]
+
+    def _finals(self, world: World, infos: dict[int, dict[str, Any]]) -> dict[int, Any]:
+        """Keeps the final observations of the rows whose episode ended; their ending by row."""
+        finals: dict[int, Any] = {}
+        for row in world.row_numbers:
+            if not (self._terminated[row] or self._truncated[row]):
+                continue
+            for final, obs in zip(self._final, self._obs, strict=True):
+                final[row] = obs[row]
+            last = world.last_observation(row) if self._object_finals else None
+            finals[row] = (last, infos.get(row, {}))
+        return finals
+
+    def _lose(self, world: World, number: int) -> dict[int, dict[str, Any]]:
+        """Ends the episode that a world had in a worker that was replaced: truncated."""
+        rows = world.rows
+        self._lost[number] = False
+        self._rewards[rows] = 0.0
+        self._terminated[rows] = False
+        self._truncated[rows] = True
+        infos: dict[int, dict[str, Any]] = {row: {"restarted": True} for row in world.row_numbers}
+        if self._mode != SAME_STEP:
+            self._pending[number] = True
+            return infos
+        for final, obs in zip(self._final, self._obs, strict=True):
+            final[rows] = obs[rows]
+        last = {row: world.read_observation(row) for row in world.row_numbers}
+        self._put(
+            number,
+            [(row, info, (last[row], infos[row])) for row, info in world.reset(None, None).items()],
+        )
+        return {}
+
+    def _put(self, number: int, infos: list[RowInfo]) -> bytes | None:
+        if not infos:
+            return None
+        data = dumps(infos)
+        if len(data) > INFO_BYTES:
+            self._info_bytes[number] = -1
+            return data
+        self._infos[number, : len(data)] = np.frombuffer(data, np.uint8)
+        self._info_bytes[number] = len(data)
+        return None
+
+    def call(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+        """A method's result or an attribute's value, for each world."""
+        results = []
+        for at, world in enumerate(self.worlds):
+            self.working_on = self.first + at
+            found = world.get(name)
+            results.append(found(*args, **kwargs) if callable(found) else found)
+        return results
+
+    def set(self, name: str, values: Sequence[Any]) -> None:
+        """Sets an attribute of each world to its value."""
+        for at, (world, value) in enumerate(zip(self.worlds, values, strict=True)):
+            self.working_on = self.first + at
+            world.set(name, value)
+
+    def close(self) -> None:
+        """Closes the worlds; what one of them raises is lost with it."""
+        for world in self.worlds:
+            with contextlib.suppress(Exception):
+                world.env.close()
+
+
+def dumps(value: Any) -> bytes:
+    """Pickled, between processes of one batch; by value where a name would not be found."""
+    try:
+        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        import cloudpickle
+
+        return cloudpickle.dumps(value, pickle.HIGHEST_PROTOCOL)

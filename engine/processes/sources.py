@@ -1,0 +1,157 @@
+"""From what a user names to functions that make one environment each, in a worker process."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import ArgumentError, ArgumentTypeError
+
+# Packages that register their environments with Gymnasium once they are imported, by the
+# namespace or the start of an id.
+_PROVIDERS = {"ALE/": "ale_py", "MiniGrid-": "minigrid", "BabyAI-": "minigrid"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Environments to be made: `make[w]()` makes world w; of one function, all of them."""
+
+    name: str
+    make: Sequence[Callable[[], Any]]  # one, or one for each world
+    spec: Any = None  # Gymnasium's EnvSpec, where the environment has one
+
+    def of(self, world: int) -> Callable[[], Any]:
+        """The function that makes world `world`."""
+        return self.make[0 if len(self.make) == 1 else world]
+
+
+def is_python(env: Any) -> bool:
+    """Whether `env` names environments that are written in Python."""
+    if isinstance(env, str):
+        return env.partition(":")[0] in ("gymnasium", "pettingzoo") and ":" in env
+    return callable(env) or isinstance(env, (list, tuple))
+
+
+def source_of(
+    env: Any,
+    params: Mapping[str, Any],
+    render_mode: str | None = None,
+    wrappers: Sequence[Callable[[Any], Any]] = (),
+) -> Source:
+    """How to make `env`.
+
+    env: "gymnasium:ID", "pettingzoo:MODULE" (a parallel environment: "pettingzoo:
+        butterfly.pistonball_v6"), a class or function, or a list of functions;
+    params: keyword arguments of the environment; wrappers: functions of an environment that
+        return another, the innermost first.
+
+    Raises:
+        ArgumentError, ArgumentTypeError: an unknown id, a package that is missing, a value
+            that makes no environment.
+    """
+    given = dict(params)
+    if render_mode is not None:
+        given["render_mode"] = render_mode
+    wraps = tuple(wrappers)
+    for at, wrapper in enumerate(wraps):
+        if not callable(wrapper):
+            raise ArgumentTypeError(
+                f"wrappers[{at}] is {wrapper!r}: expected a function of an environment"
+            )
+    if isinstance(env, str):
+        kind, _, rest = env.partition(":")
+        if kind == "gymnasium":
+            spec = _gymnasium_spec(rest)
+            if "max_steps" in given:
+                given["max_episode_steps"] = given.pop("max_steps")
+            return Source(env, [_Make(_FromSpec(spec), given, wraps)], spec)
+        return Source(env, [_Make(_parallel(rest), given, wraps)])
+    if isinstance(env, (list, tuple)):
+        if not env:
+            raise ArgumentError("env is an empty list: give a function for each environment")
+        for at, each in enumerate(env):
+            if not callable(each):
+                raise ArgumentTypeError(
+                    f"env[{at}] is a {type(each).__name__}: expected a function that makes an "
+                    "environment"
+                )
+        return Source(_name_of(env[0]), [_Make(each, given, wraps) for each in env])
+    return Source(_name_of(env), [_Make(env, given, wraps)])
+
+
+@dataclass(frozen=True)
+class _Make:
+    """Makes one environment and wraps it."""
+
+    function: Callable[..., Any]
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    wrappers: tuple[Callable[[Any], Any], ...] = ()
+
+    def __call__(self) -> Any:
+        env = self.function(**self.kwargs)
+        for wrapper in self.wrappers:
+            env = wrapper(env)
+        return env
+
+
+@dataclass(frozen=True)
+class _FromSpec:
+    """gymnasium.make of a spec, which a process knows that did not register its id.
+
+    Without Gymnasium's checker, which looks at an environment's first step: it costs a call
+    in every step after.
+    """
+
+    spec: Any
+
+    def __call__(self, **kwargs: Any) -> Any:
+        import gymnasium
+
+        return gymnasium.make(self.spec, disable_env_checker=True, **kwargs)
+
+
+def _gymnasium_spec(env_id: str) -> Any:
+    import gymnasium
+
+    for start, package in _PROVIDERS.items():
+        if env_id.startswith(start) and env_id not in gymnasium.registry:
+            if importlib.util.find_spec(package) is None:
+                raise ArgumentError(
+                    f"env 'gymnasium:{env_id}' needs the package {package}: pip install "
+                    f"{package.replace('_', '-')}"
+                )
+            gymnasium.register_envs(importlib.import_module(package))
+    try:
+        return gymnasium.spec(env_id)
+    except (gymnasium.error.Error, ImportError, ValueError) as error:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ArgumentError(f"env 'gymnasium:{env_id}' cannot be found: {first}") from None
+
+
+def _parallel(name: str) -> Callable[..., Any]:
+    """The `parallel_env` of a module of PettingZoo, or of any module with such a function."""
+    if importlib.util.find_spec("pettingzoo") is None:
+        raise ArgumentError(f"env 'pettingzoo:{name}' needs PettingZoo: pip install pettingzoo")
+    for module in (f"pettingzoo.{name}", name):
+        try:
+            found = importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+                raise ArgumentError(
+                    f"env 'pettingzoo:{name}' needs the package {error.name}, which is not "
+                    "installed"
+                ) from None
+            continue
+        if hasattr(found, "parallel_env"):
+            return found.parallel_env
+    raise ArgumentError(
+        f"env 'pettingzoo:{name}' is no module with a function parallel_env: give one such as "
+        "'pettingzoo:butterfly.pistonball_v6'"
+    )
+
+
+def _name_of(function: Any) -> str:
+    return getattr(function, "__name__", type(function).__name__)
