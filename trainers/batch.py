@@ -42,6 +42,8 @@ class Batch:
         self.agents: int = self.vec.agents
         self.group: int = self.vec.batch_size
         self.in_flight = 0
+        self._all: Rows = np.arange(self.rows)
+        self._whole: Any = None  # actions of all rows, when they are stepped as one
         arrays = self.vec.buffers.arrays
         if isinstance(vec, VecEnv):
             self.spec = vec.spec_
@@ -118,7 +120,10 @@ class Batch:
 
     def send(self, actions: NDArray[np.int32], rows: Rows) -> None:
         """Starts a step of whole worlds with int32 [len(rows), heads] (floats by their bits)."""
-        self.vec.send(self.actions(actions), rows)
+        if len(rows) == self.rows and self.group == self.rows:
+            self._whole = self.actions(actions)  # nobody else to wait for: see `recv`
+        else:
+            self.vec.send(self.actions(actions), rows)
         self.in_flight += len(rows)
 
     def actions(self, chosen: NDArray[np.int32]) -> Any:
@@ -131,7 +136,11 @@ class Batch:
     def recv(self) -> tuple[Rows, NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_]]:
         """Waits for the `group` rows that are ready first: their numbers, rewards, terminated
         and truncated, [k] each."""
-        _, reward, terminated, truncated, infos = self.vec.recv()
-        rows: Rows = infos["env_id"]
+        if self._whole is not None:
+            _, reward, terminated, truncated, _ = self.vec.step(self._whole)
+            self._whole, rows = None, self._all
+        else:
+            _, reward, terminated, truncated, infos = self.vec.recv()
+            rows = infos["env_id"]
         self.in_flight -= len(rows)
         return rows, np.asarray(reward, np.float32), terminated, truncated

@@ -1,0 +1,326 @@
+"""Torch policies: any module that maps encoded observations to outputs and a value.
+
+What a module looks like is in nn.py. Here it gets its observations, its actions are drawn (by
+the native kernels, so that draws belong to (seed, row, step) as those of native policies do),
+and its weights travel from learner to actor and to disk.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ..engine.errors import ArgumentError
+from ..engine.spec import EnvSpec, FieldSpec
+from ._native import Net
+from .actor import Acted, Draw, Floats, sample
+from .nn import image_shape
+from .policy import OBS_CLIP, Head, PolicySpec, seed_key, to_tiles
+
+
+@dataclass(frozen=True)
+class TorchWeights:
+    """A module's tensors of one version, with the normalisation that belongs to them; never
+    changed once published."""
+
+    tensors: Mapping[str, Tensor]
+    obs_mean: Floats  # [features]
+    obs_scale: Floats  # 1 / standard deviation
+    reward_mean: float = 0.0
+    reward_scale: float = 1.0
+    version: int = 0
+
+
+class Encoder:
+    """Obs structs as bytes to what a module reads, on the device where the bytes are."""
+
+    def __init__(self, spec: EnvSpec) -> None:
+        self._fields = spec.obs_fields
+        space = spec.single_observation_space
+        self._shape = space.shape if isinstance(space, spaces.Box) else None
+        self._plain = (
+            self._shape is not None
+            and {field.dtype for field in self._fields} == {"float32"}
+            and 4 * sum(field.size for field in self._fields) == spec.obs_dtype.itemsize
+        )
+
+    def __call__(self, raw: Tensor) -> Tensor:
+        """float32 [k, *shape] of a Box, else [k, features], of raw uint8 [k, size]."""
+        if self._plain:
+            flat = raw.view(torch.float32)
+        elif len(self._fields) == 1:
+            flat = _encoded(self._fields[0], raw)
+        else:
+            flat = torch.cat([_encoded(field, raw) for field in self._fields], dim=1)
+        return flat if self._shape is None else flat.reshape(len(raw), *self._shape)
+
+
+_DTYPES = {
+    "float32": torch.float32,
+    "uint8": torch.uint8,
+    "int8": torch.int8,
+    "int16": torch.int16,
+    "int32": torch.int32,
+}
+
+
+def _encoded(field: FieldSpec, raw: Tensor) -> Tensor:
+    dtype = _DTYPES[field.dtype]
+    end = field.offset + field.size * dtype.itemsize
+    part = raw[:, field.offset : end]
+    value = part if dtype == torch.uint8 else part.clone().view(dtype)
+    if field.choices:
+        choices = torch.arange(field.choices, device=raw.device)
+        return (value.unsqueeze(-1) == choices).flatten(1).float()
+    return value.float() * (1.0 / 255.0) if dtype == torch.uint8 else value.float()
+
+
+class TorchPolicy:
+    """A module as the policy of one environment.
+
+    Attributes:
+        env, module: what it acts in; what is trained.
+        heads, outputs: elements of the action; columns of the module's outputs.
+        state_size: floats of recurrent state per row, 0 for a module without memory.
+        features: of the encoded observation; picture: whether it is one, and so never
+            normalised by running statistics.
+    """
+
+    def __init__(
+        self, env: EnvSpec, module: nn.Module, *, device: str = "cpu", bf16: bool = False
+    ) -> None:
+        """device: of the learner; bf16: products in bfloat16.
+
+        Raises:
+            ArgumentError: a module whose outputs do not fit, or a device that is not there.
+        """
+        self.env = env
+        self.device = torch_device(device)
+        self.bf16 = bf16
+        shapes = PolicySpec.from_env(env, ())
+        self.heads: tuple[Head, ...] = shapes.heads
+        self.outputs = shapes.outputs - 1
+        self.features = shapes.features
+        self.feature_name = shapes.feature_name
+        self._native_heads = shapes._native_heads({"log_std": 0})
+        self.picture = image_shape(env.single_observation_space) is not None
+        self.numbers = sum(head.size == 0 for head in self.heads)
+        self.state_size = int(getattr(module, "state_size", 0))
+        self.encode = Encoder(env)
+        self.module = module.to(self.device)
+        self.log_std_name = self._find_log_std()
+        self._check_module()
+
+    @cached_property
+    def net(self) -> Net:
+        """Shapes of rollouts and of the heads, for the native kernels; no observation."""
+        return Net(
+            features=0,
+            outputs=self.outputs + 1,
+            hidden=0,
+            width=1,
+            towers=[],
+            heads=self._native_heads,
+            inputs=[],
+            mask_size=self.env.mask_size,
+            action_size=self.env.action_dtype.itemsize,
+            obs_size=self.env.obs_dtype.itemsize,
+            plain=False,
+            params=self.numbers,
+        )
+
+    def _find_log_std(self) -> str | None:
+        """The parameter of the log deviations; added where the module has none."""
+        if not self.numbers:
+            return None
+        for name, parameter in self.module.named_parameters():
+            if name.rpartition(".")[2] == "log_std":
+                if parameter.shape != (self.numbers,):
+                    raise ArgumentError(
+                        f"policy: {name} has shape {list(parameter.shape)}: expected "
+                        f"[{self.numbers}], one for each continuous element of the action"
+                    )
+                return name
+        zeros = torch.zeros(self.numbers, device=self.device)
+        self.module.register_parameter("log_std", nn.Parameter(zeros))
+        return "log_std"
+
+    def _check_module(self) -> None:
+        """One row through the module, whose shapes must fit."""
+        raw = torch.zeros((2, self.env.obs_dtype.itemsize), dtype=torch.uint8, device=self.device)
+        state = torch.zeros((2, self.state_size), device=self.device)
+        training = self.module.training
+        self.module.eval()
+        with torch.no_grad():
+            found = self._called(self.module, self.encode(raw), state)
+        self.module.train(training)
+        name = type(self.module).__name__
+        wanted = [("outputs", (2, self.outputs)), ("value", (2,))]
+        if self.state_size:
+            wanted.append(("state", (2, self.state_size)))
+        for (what, shape), tensor in zip(wanted, found, strict=False):
+            got = tuple(tensor.shape)
+            if got != shape and not (what == "value" and got == (2, 1)):
+                raise ArgumentError(
+                    f"policy {name} gives {what} of shape {list(got)} for 2 rows: expected "
+                    f"{list(shape)}"
+                )
+
+    def _called(self, module: Any, x: Tensor, state: Tensor) -> tuple[Tensor, ...]:
+        found = module(x, state) if self.state_size else module(x)
+        count = 3 if self.state_size else 2
+        if not isinstance(found, tuple) or len(found) != count:
+            raise ArgumentError(
+                f"policy {type(self.module).__name__}: forward must return "
+                f"{'(outputs, value, state)' if self.state_size else '(outputs, value)'}"
+            )
+        return found
+
+    def forward(self, module: Any, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Outputs [k, outputs], values [k] and state, float32, of encoded observations."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
+            outputs, value, *after = self._called(module, x, state)
+        next_state = after[0].float() if after else state
+        return outputs.float(), value.float().reshape(-1), next_state
+
+    def normalized(self, x: Tensor, weights: TorchWeights) -> Tensor:
+        """Encoded observations by the running statistics in the weights."""
+        mean = torch.from_numpy(weights.obs_mean).to(x.device)
+        scale = torch.from_numpy(weights.obs_scale).to(x.device)
+        flat = (x.flatten(1) - mean) * scale
+        return flat.clamp_(-OBS_CLIP, OBS_CLIP).reshape(x.shape)
+
+    # ---- weights --------------------------------------------------------------------------
+
+    def weights(self, version: int = 0, **scales: Any) -> TorchWeights:
+        """A copy of the module's tensors as they are; scales: the normalisation, default none."""
+        tensors = {
+            name: tensor.detach().clone() for name, tensor in self.module.state_dict().items()
+        }
+        plain = {
+            "obs_mean": np.zeros(self.features, np.float32),
+            "obs_scale": np.ones(self.features, np.float32),
+        }
+        return TorchWeights(tensors, **{**plain, **scales}, version=version)
+
+    def to_tensors(self, weights: TorchWeights) -> dict[str, NDArray[Any]]:
+        """Every tensor by name, with the normalisation of observations that belongs to them."""
+        named = {name: tensor.cpu().numpy() for name, tensor in weights.tensors.items()}
+        if np.any(weights.obs_mean != 0) or np.any(weights.obs_scale != 1):
+            named["obs.mean"], named["obs.scale"] = weights.obs_mean, weights.obs_scale
+        return named
+
+    def from_tensors(self, tensors: Mapping[str, NDArray[Any]]) -> TorchWeights:
+        """The inverse of `to_tensors`.
+
+        Raises:
+            ArgumentError: a tensor is missing or has another shape.
+        """
+        own = self.module.state_dict()
+        for name, tensor in own.items():
+            if name not in tensors or tensors[name].size != tensor.numel():
+                got = list(tensors[name].shape) if name in tensors else "missing"
+                raise ArgumentError(
+                    f"tensor {name!r} is {got}: expected shape {list(tensor.shape)}"
+                )
+        found = {
+            name: torch.from_numpy(np.array(tensors[name])).reshape(tensor.shape).to(tensor.device)
+            for name, tensor in own.items()
+        }
+        plain = self.weights()
+        mean = np.array(tensors.get("obs.mean", plain.obs_mean), np.float32)
+        scale = np.array(tensors.get("obs.scale", plain.obs_scale), np.float32)
+        return TorchWeights(found, mean, scale)
+
+
+class TorchActor:
+    """A module that acts: a copy of the policy's, with the weights that it is given."""
+
+    def __init__(
+        self,
+        policy: TorchPolicy,
+        *,
+        seed: int,
+        normalize_obs: bool = False,
+        device: str | None = None,
+        compiled: bool = False,
+    ) -> None:
+        """Arguments:
+
+        seed: of the run: actions are drawn by (seed, row, step).
+        normalize_obs: by the running statistics in the weights; pictures never are.
+        device: where it acts; default: where the policy's module is.
+        compiled: through torch.compile.
+        """
+        self.policy = policy
+        self.state_size = policy.state_size
+        self.rollout_net = policy.net
+        self.device = policy.device if device is None else torch_device(device)
+        self._key = seed_key(seed)
+        self._normalize = normalize_obs and not policy.picture
+        self._module = copy.deepcopy(policy.module).to(self.device).eval().requires_grad_(False)
+        self._call: Any = torch.compile(self._module) if compiled else self._module
+        self._own = self._module.state_dict()
+        self._loaded: TorchWeights | None = None
+        self._log_std = np.zeros(policy.numbers, np.float32)
+
+    def act(
+        self,
+        weights: TorchWeights,
+        raw: NDArray[np.uint8],
+        mask: NDArray[np.uint8] | None,
+        state: Floats,
+        draw: Draw,
+    ) -> Acted:
+        """See Actor."""
+        out, after = self._forward(weights, raw, state)
+        tiles = to_tiles(out)
+        actions, logp = sample(self.rollout_net, self._log_std, tiles, mask, self._key, draw)
+        return Acted(actions, logp, np.ascontiguousarray(out[:, -1]), after)
+
+    def value(self, weights: TorchWeights, raw: NDArray[np.uint8], state: Floats) -> Floats:
+        """See Actor."""
+        return np.ascontiguousarray(self._forward(weights, raw, state)[0][:, -1])
+
+    @torch.inference_mode()
+    def _forward(
+        self, weights: TorchWeights, raw: NDArray[np.uint8], state: Floats
+    ) -> tuple[Floats, Floats]:
+        """(outputs and value side by side [k, outputs + 1], state [k, state_size])."""
+        if weights is not self._loaded:
+            self._load(weights)
+        x = self.policy.encode(torch.from_numpy(raw).to(self.device))
+        if self._normalize:
+            x = self.policy.normalized(x, weights)
+        before = torch.from_numpy(state).to(self.device)
+        outputs, value, after = self.policy.forward(self._call, x, before)
+        out = torch.cat((outputs, value.unsqueeze(1)), dim=1)
+        return out.cpu().numpy(), after.cpu().numpy()
+
+    def _load(self, weights: TorchWeights) -> None:
+        for name, tensor in self._own.items():
+            tensor.copy_(weights.tensors[name])
+        if self.policy.log_std_name is not None:
+            log_std = weights.tensors[self.policy.log_std_name]
+            self._log_std = np.ascontiguousarray(log_std.float().cpu().numpy())
+        self._loaded = weights
+
+
+def torch_device(name: str) -> torch.device:
+    """A device by name ("cpu", "cuda", "cuda:1"); ArgumentError where there is no such."""
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        first = str(error).splitlines()[0]
+        raise ArgumentError(f"device {name!r} cannot be used by this torch: {first}") from None
+    return device
