@@ -22,14 +22,19 @@ def whole_worlds(config: TrainConfig, rows: int) -> int:
 
 
 def environments(
-    config: TrainConfig, rows: int, threads: int | None, seed: int, stream: int
+    config: TrainConfig,
+    rows: int,
+    threads: int | None,
+    seed: int,
+    stream: int,
+    autoreset_mode: str = "SameStep",
 ) -> VecEnv:
     """The run's environment, `rows` of it, with its parameters, each world with its own seed."""
     params: dict[str, Any] = dict(config.params)
     for name in params.keys() & inspect.signature(make_vec).parameters.keys():
         raise ConfigError(f"params: {name} is no parameter of an environment")
     vec = make_vec(
-        config.env, rows, threads=threads, autoreset_mode="SameStep", copy=False, **params
+        config.env, rows, threads=threads, autoreset_mode=autoreset_mode, copy=False, **params
     )
     vec.reset(seed=world_seeds(seed, vec.worlds, stream))
     return vec

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..engine.errors import HeadraceError
 from ..engine.vector import VecEnv
+from .config import TrainConfig
 from .environments import environments, whole_worlds
 from .policy import Player, PolicySpec
 from .run import Run, RunError, Tensors
@@ -63,6 +64,39 @@ class EvalResult:
     seconds: float  # wall time
 
 
+@dataclasses.dataclass(frozen=True)
+class Agent:
+    """The policy of a run and the environments it is to act in, just reset."""
+
+    trained: TrainConfig  # the run's configuration
+    checkpoint: int  # step after which the policy was saved
+    vec: VecEnv
+    player: Player
+
+
+def load_agent(config: EvalConfig, rows: int, autoreset_mode: str = "SameStep") -> Agent:
+    """The agent that `config` names, in `rows` environments, rounded up to whole worlds.
+
+    Raises:
+        RunError: no run there, no such checkpoint, or a damaged one.
+    """
+    folder = Run.open(config.run)
+    trained, _ = folder.read_config()
+    step = folder.latest() if config.checkpoint is None else config.checkpoint
+    tensors = folder.load_policy(step)
+    rows = whole_worlds(trained, rows)
+    vec = environments(trained, rows, config.threads, config.seed, EVALUATION, autoreset_mode)
+    try:
+        policy = PolicySpec.from_env(
+            vec.spec_, trained.hidden, trained.activation, trained.separate
+        )
+        _check_fit(policy, tensors, folder.checkpoint_path(step))
+        return Agent(trained, step, vec, policy.load(tensors))
+    except BaseException:
+        vec.close()
+        raise
+
+
 def evaluate(run: str, **given: Any) -> EvalResult:
     """Plays whole episodes with the agent of the run in folder `run`.
 
@@ -81,23 +115,14 @@ def evaluate(run: str, **given: Any) -> EvalResult:
     """
     started = time.perf_counter()
     config = EvalConfig(run=str(run), **given)
-    folder = Run.open(config.run)
-    trained, _ = folder.read_config()
-    step = folder.latest() if config.checkpoint is None else config.checkpoint
-    tensors = folder.load_policy(step)
-    rows = whole_worlds(trained, min(config.episodes, MAX_ENVS))
-    vec = environments(trained, rows, config.threads, config.seed, EVALUATION)
-    with closing(vec):
-        policy = PolicySpec.from_env(
-            vec.spec_, trained.hidden, trained.activation, trained.separate
-        )
-        _check_fit(policy, tensors, folder.checkpoint_path(step))
-        player = policy.load(tensors)
-        returns, lengths = _play(vec, player, config)
+    agent = load_agent(config, min(config.episodes, MAX_ENVS))
+    with closing(agent.vec):
+        returns, lengths = _play(agent.vec, agent.player, config)
+    trained = agent.trained
     return EvalResult(
         env=trained.env,
-        run=str(folder.path),
-        checkpoint=step,
+        run=config.run,
+        checkpoint=agent.checkpoint,
         episodes=config.episodes,
         sample=config.sample,
         seed=config.seed,
