@@ -58,7 +58,7 @@ class SteppedCollector:
 
     def __init__(
         self,
-        vec: VectorEnv,
+        vec: VectorEnv | Batch,
         actor: Actor,
         *,
         horizon: int,
@@ -70,7 +70,7 @@ class SteppedCollector:
     ) -> None:
         """Arguments:
 
-        vec: environments in SameStep mode, reset before the first `collect`; their batch_size
+        vec: environments in SameStep mode, or a Batch of them, reset before the first `collect`; their batch_size
             is how many rows act at once, at most half of them where one group is to step while
             the policy acts for another.
         actor: the policy, made for `Batch(vec).spec`.
@@ -87,7 +87,7 @@ class SteppedCollector:
             raise ArgumentError(f"horizon is {horizon}: expected at least 1")
         if not 0.0 < fill <= 1.0:
             raise ArgumentError(f"fill is {fill}: expected more than 0 and at most 1")
-        self.batch = Batch(vec)
+        self.batch = vec if isinstance(vec, Batch) else Batch(vec)
         self.actor = actor
         self.horizon = horizon
         self._gamma, self._lambda = gamma, gae_lambda

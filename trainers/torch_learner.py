@@ -95,6 +95,7 @@ class TorchLearner:
         clip, vf_clip, vf_coef = self._options
         options = LossOptions(clip, vf_clip, vf_coef, ent_coef)
         data = _Data(self, rollout)
+        self.policy.use_threads(rollout.steps // self._minibatches, passes=3)
         sums = torch.zeros(5, dtype=torch.float64, device=self.policy.device)
         count, norms, updates = 0, 0.0, 0
         for _ in range(self._epochs):

@@ -18,13 +18,18 @@ import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
+from ..engine.cpus import available_cpus
 from ..engine.errors import ArgumentError
 from ..engine.spec import EnvSpec, FieldSpec
 from ._native import Net
 from .actor import Acted, Draw, Floats, sample
 from .nn import image_shape
 from .policy import OBS_CLIP, Head, PolicySpec, seed_key, to_tiles
+
+
+PARALLEL_FLOPS = 3e8  # work of a call from which on more than one thread pays
 
 
 @dataclass(frozen=True)
@@ -96,9 +101,16 @@ class TorchPolicy:
     """
 
     def __init__(
-        self, env: EnvSpec, module: nn.Module, *, device: str = "cpu", bf16: bool = False
+        self,
+        env: EnvSpec,
+        module: nn.Module,
+        *,
+        device: str = "cpu",
+        bf16: bool = False,
+        threads: int | None = None,
     ) -> None:
-        """device: of the learner; bf16: products in bfloat16.
+        """device: of the learner; bf16: products in bfloat16; threads: that torch may use on the
+        CPU, default: every CPU of this process.
 
         Raises:
             ArgumentError: a module whose outputs do not fit, or a device that is not there.
@@ -106,6 +118,7 @@ class TorchPolicy:
         self.env = env
         self.device = torch_device(device)
         self.bf16 = bf16
+        self._threads = available_cpus() if threads is None else threads
         shapes = PolicySpec.from_env(env, ())
         self.heads: tuple[Head, ...] = shapes.heads
         self.outputs = shapes.outputs - 1
@@ -160,8 +173,9 @@ class TorchPolicy:
         state = torch.zeros((2, self.state_size), device=self.device)
         training = self.module.training
         self.module.eval()
-        with torch.no_grad():
+        with torch.no_grad(), FlopCounterMode(display=False) as counter:
             found = self._called(self.module, self.encode(raw), state)
+        self._flops = counter.get_total_flops() / len(raw)  # of one row forward
         self.module.train(training)
         name = type(self.module).__name__
         wanted = [("outputs", (2, self.outputs)), ("value", (2,))]
@@ -184,6 +198,16 @@ class TorchPolicy:
                 f"{'(outputs, value, state)' if self.state_size else '(outputs, value)'}"
             )
         return found
+
+    def use_threads(self, rows: int, passes: int = 1) -> None:
+        """Sets torch's threads for a call of so many rows and passes through the module (3:
+        forward and backward): one where the work would not pay for waking the others, who
+        would take turns with those that step environments. It depends on the work alone, so
+        that runs repeat."""
+        work = self._flops * rows * passes
+        threads = self._threads if work >= PARALLEL_FLOPS else 1
+        if torch.get_num_threads() != threads:
+            torch.set_num_threads(threads)
 
     def forward(self, module: Any, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Outputs [k, outputs], values [k] and state, float32, of encoded observations."""
@@ -298,6 +322,7 @@ class TorchActor:
         """(outputs and value side by side [k, outputs + 1], state [k, state_size])."""
         if weights is not self._loaded:
             self._load(weights)
+        self.policy.use_threads(len(raw))
         x = self.policy.encode(torch.from_numpy(raw).to(self.device))
         if self._normalize:
             x = self.policy.normalized(x, weights)
