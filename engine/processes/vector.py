@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 from gymnasium import spaces
+from gymnasium.error import ClosedEnvironmentError
 from gymnasium.spaces.utils import is_space_dtype_shape_equiv
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_differing_spaces, batch_space
@@ -427,7 +428,7 @@ class ProcessVecEnv(VectorEnv):
     def _refuse(self, call: str) -> NoReturn:
         """Raises for a call that is out of order."""
         if self._phase == _CLOSED:
-            raise ClosedError(f"{call}() after close(): make a new environment")
+            raise ClosedBatchError(f"{call}() after close(): make a new environment")
         if self._phase == _FRESH:
             raise CallOrderError(f"{call}() before reset(): call reset() first")
         if self._phase == _IN_FLIGHT:
@@ -440,6 +441,10 @@ class ProcessVecEnv(VectorEnv):
             f"{call}() while the episode of environment {row} has ended: with "
             "autoreset_mode='Disabled' reset it first, with options={'reset_mask': ...}"
         )
+
+
+class ClosedBatchError(ClosedError, ClosedEnvironmentError):
+    """A call on a batch that was closed."""
 
 
 class SpaceMismatchError(ArgumentError, RuntimeError):
