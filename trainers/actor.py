@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from . import _native
 from ._native import TILE, Net, Weights
-from .policy import OBS_CLIP, PolicySpec, from_tiles, mask_tiles, seed_key
+from .policy import OBS_CLIP, PolicySpec, from_tiles, mask_tiles
 
 Floats = NDArray[np.float32]
 
@@ -26,6 +26,7 @@ class Acted(NamedTuple):
 class Draw(NamedTuple):
     """Which random numbers k rows get: those of (seed, row, step), whoever asks and when."""
 
+    key: int  # seed_key of the seed
     rows: NDArray[np.int64]  # [k]
     steps: NDArray[np.int64]  # [k], of each row since the run began
     greedy: bool = False  # the likeliest action, no randomness
@@ -56,11 +57,10 @@ class NativeActor:
 
     state_size = 0
 
-    def __init__(self, policy: PolicySpec, *, seed: int, normalize_obs: bool = False) -> None:
-        """seed: of the run; normalize_obs: by the running statistics in the weights."""
+    def __init__(self, policy: PolicySpec, *, normalize_obs: bool = False) -> None:
+        """normalize_obs: by the running statistics in the weights."""
         self.policy = policy
         self.rollout_net = policy.net
-        self._key = seed_key(seed)
         self._clip = OBS_CLIP if normalize_obs else 0.0
 
     def act(
@@ -73,7 +73,7 @@ class NativeActor:
     ) -> Acted:
         """See Actor."""
         out = self._forward(weights, raw)
-        actions, logp = sample(self.policy.net, weights.params, out, mask, self._key, draw)
+        actions, logp = sample(self.policy.net, weights.params, out, mask, draw)
         return Acted(actions, logp, self._values(out, len(raw)), state)
 
     def value(self, weights: Weights, raw: NDArray[np.uint8], state: Floats) -> Floats:  # noqa: ARG002
@@ -93,13 +93,13 @@ class NativeActor:
 
 
 def sample(
-    net: Net, params: Floats, out: Floats, mask: NDArray[np.uint8] | None, key: int, draw: Draw
+    net: Net, params: Floats, out: Floats, mask: NDArray[np.uint8] | None, draw: Draw
 ) -> tuple[NDArray[np.int32], Floats]:
     """Actions int32 [k, heads] and their log-probabilities [k] from outputs in tiles."""
     rows, lanes = len(draw.rows), len(out) * TILE
     numbers, steps = np.zeros(lanes, np.uint32), np.zeros(lanes, np.uint64)
     numbers[:rows], steps[:rows] = draw.rows, draw.steps
     tiles = None if mask is None else mask_tiles(mask, mask.shape[1])
-    actions, logp = net.sample(params, out, tiles, key, steps, draw.greedy, numbers)
+    actions, logp = net.sample(params, out, tiles, draw.key, steps, draw.greedy, numbers)
     return from_tiles(actions, rows), logp.reshape(-1)[:rows]
 

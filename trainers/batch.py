@@ -20,12 +20,50 @@ from .spaces import SpaceCodec, leaf_arrays, spec_of_spaces
 Rows = NDArray[np.int64]  # numbers of rows
 
 
+class Codec:
+    """Observations and actions of a vector environment as structs.
+
+    Attributes:
+        spec: EnvSpec of it; made from its spaces where it is no native environment.
+    """
+
+    def __init__(self, vec: VectorEnv) -> None:
+        self._parts: tuple[SpaceCodec, SpaceCodec] | None = None
+        if isinstance(vec, VecEnv):
+            self.spec = vec.spec_
+        else:
+            observation = SpaceCodec(vec.single_observation_space, "observation")
+            action = SpaceCodec(vec.single_action_space, "action")
+            self._parts = (observation, action)
+            name = vec.spec.id if vec.spec is not None else "environment"
+            agents = getattr(vec, "agents", 1)
+            self.spec = spec_of_spaces(name, observation, action, agents, has_present=True)
+        self._shapes = PolicySpec.from_env(self.spec, ())
+
+    def pack(self, obs: Any, rows: Rows | None = None) -> NDArray[np.uint8]:
+        """Obs structs as bytes [k, size] of rows (None: all) of batched observations."""
+        if self._parts is None:
+            structs = self._shapes.obs_structs(obs)
+            structs = structs if rows is None else structs[rows]
+        else:
+            leaves = leaf_arrays(obs)
+            structs = self._parts[0].pack(leaves, np.arange(len(leaves[0])) if rows is None else rows)
+        return structs.view(np.uint8).reshape(len(structs), -1)
+
+    def actions(self, chosen: NDArray[np.int32]) -> Any:
+        """Actions int32 [k, heads] as a batch of the action space, clipped to its bounds."""
+        structs = self._shapes.action_structs(chosen)
+        if self._parts is not None:
+            return self._parts[1].unpack(structs)
+        return self.spec.view_actions(structs)
+
+
 class Batch:
     """Sends actions to rows and reads what they show.
 
     Attributes:
         vec: the vector environment, in SameStep mode.
-        spec: EnvSpec of it; made from its spaces where it is no native environment.
+        spec: EnvSpec of it, see Codec.
         rows, agents, group: rows in all; of one world; that one `recv` waits for.
     """
 
@@ -44,24 +82,18 @@ class Batch:
         self.in_flight = 0
         self._all: Rows = np.arange(self.rows)
         self._whole: Any = None  # actions of all rows, when they are stepped as one
-        arrays = self.vec.buffers.arrays
-        if isinstance(vec, VecEnv):
-            self.spec = vec.spec_
-            self._codecs = None
-            self._obs, self._final = (
-                arrays[name].view(np.uint8).reshape(self.rows, -1) for name in ("obs", "final_obs")
-            )
-        else:
-            observation = SpaceCodec(vec.single_observation_space, "observation")
-            action = SpaceCodec(vec.single_action_space, "action")
-            self._codecs = (observation, action)
-            name = vec.spec.id if vec.spec is not None else "environment"
-            self.spec = spec_of_spaces(name, observation, action, self.agents, has_present=True)
-            self._leaves = leaf_arrays(self.vec.buffers.obs)
-            self._final_leaves = leaf_arrays(self.vec.buffers.final_obs)
+        self._codec = Codec(vec)
+        self.spec = self._codec.spec
+        arrays, buffers = self.vec.buffers.arrays, self.vec.buffers
+        self._native = isinstance(vec, VecEnv)
+        names = ("obs", "final_obs")
+        self._obs, self._final = (
+            [arrays[name].view(np.uint8).reshape(self.rows, -1) for name in names]
+            if self._native
+            else [getattr(buffers, name) for name in names]
+        )
         self._present = arrays["present"] if self.spec.has_present else None
         self._mask = arrays.get("mask")
-        self._shapes = PolicySpec.from_env(self.spec, ())
         self._floats = [f for f in self.spec.obs_fields if f.dtype == "float32"]
         self._all_floats = 4 * sum(f.size for f in self._floats) == self.spec.obs_dtype.itemsize
 
@@ -76,22 +108,20 @@ class Batch:
     def observations(self, rows: Rows) -> NDArray[np.uint8]:
         """Obs structs as bytes [len(rows), size] of rows that are not in flight; zeros for
         agents that are not there."""
-        raw = self._structs(rows, final=False)
+        raw = self._structs(self._obs, rows)
         if self._present is not None:
-            raw[~self._present[rows]] = 0
+            raw[self._present[rows] == 0] = 0
         return raw
 
     def final_observations(self, rows: Rows) -> NDArray[np.uint8]:
         """The same of the last observations of the episodes that ended in these rows."""
-        return self._structs(rows, final=True)
+        return self._structs(self._final, rows)
 
-    def _structs(self, rows: Rows, *, final: bool) -> NDArray[np.uint8]:
-        if self._codecs is None:
-            taken: NDArray[np.uint8] = (self._final if final else self._obs)[rows]
-            return taken
-        leaves = self._final_leaves if final else self._leaves
-        structs = self._codecs[0].pack(leaves, rows)
-        return structs.view(np.uint8).reshape(len(rows), -1)
+    def _structs(self, obs: Any, rows: Rows) -> NDArray[np.uint8]:
+        if self._native:
+            raw: NDArray[np.uint8] = obs[rows]
+            return raw
+        return self._codec.pack(obs, rows)
 
     def first_bad(self, raw: NDArray[np.uint8]) -> tuple[int, str, float] | None:
         """(index, field's name, number) of the first number in raw that is not finite."""
@@ -121,17 +151,10 @@ class Batch:
     def send(self, actions: NDArray[np.int32], rows: Rows) -> None:
         """Starts a step of whole worlds with int32 [len(rows), heads] (floats by their bits)."""
         if len(rows) == self.rows and self.group == self.rows:
-            self._whole = self.actions(actions)  # nobody else to wait for: see `recv`
+            self._whole = self._codec.actions(actions)  # nobody else to wait for: see `recv`
         else:
-            self.vec.send(self.actions(actions), rows)
+            self.vec.send(self._codec.actions(actions), rows)
         self.in_flight += len(rows)
-
-    def actions(self, chosen: NDArray[np.int32]) -> Any:
-        """Actions int32 [k, heads] as a batch of the action space, clipped to its bounds."""
-        structs = self._shapes.action_structs(chosen)
-        if self._codecs is not None:
-            return self._codecs[1].unpack(structs)
-        return self.spec.view_actions(structs)
 
     def recv(self) -> tuple[Rows, NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_]]:
         """Waits for the `group` rows that are ready first: their numbers, rewards, terminated

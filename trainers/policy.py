@@ -305,7 +305,7 @@ class PolicySpec:
     def encode(self, obs: Any, weights: Weights | None = None) -> NDArray[np.float32]:
         """Encoded rows in tiles [tiles, features, 64] of batched observations (an array or dict
         of the observation space, or Obs structs), normalised as `weights` say."""
-        x: NDArray[np.float32] = self.net.encode(self._structs(obs))
+        x: NDArray[np.float32] = self.net.encode(self.obs_structs(obs))
         if weights is not None and self._normalizes(weights):
             self.net.normalize(x, weights.obs_mean, weights.obs_scale, OBS_CLIP)
         return x
@@ -313,7 +313,7 @@ class PolicySpec:
     def _normalizes(self, weights: Weights) -> bool:
         return bool(np.any(weights.obs_mean != 0) or np.any(weights.obs_scale != 1))
 
-    def _structs(self, obs: Any) -> NDArray[Any]:
+    def obs_structs(self, obs: Any) -> NDArray[Any]:
         """Observations as a C-contiguous array of Obs structs."""
         if isinstance(obs, np.ndarray) and obs.dtype == self.env.obs_dtype:
             return np.ascontiguousarray(obs)

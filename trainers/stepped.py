@@ -22,7 +22,7 @@ from ._native import TILE, aligned
 from .actor import Actor, Draw, Floats
 from .batch import Batch, Rows
 from .collector import REWARD_CLIP
-from .policy import OBS_CLIP
+from .policy import OBS_CLIP, seed_key
 from .rollout import NonFiniteError, SteppedRollout
 
 STAGES = ("act", "env", "record", "finish")
@@ -64,6 +64,7 @@ class SteppedCollector:
         horizon: int,
         gamma: float,
         gae_lambda: float,
+        seed: int,
         fill: float = 1.0,
         normalize_obs: bool = False,
         normalize_reward: bool = False,
@@ -76,6 +77,7 @@ class SteppedCollector:
         actor: the policy, made for `Batch(vec).spec`.
         horizon: most steps of each row in one rollout.
         gamma, gae_lambda: discount of rewards, and decay of the advantage estimator.
+        seed: of the run; actions are drawn by (seed, row, step).
         fill: share of horizon * rows steps at which a rollout is closed; 1: every row takes all
             its steps, and waits for the others.
         normalize_obs, normalize_reward: by the running statistics in the weights.
@@ -91,6 +93,7 @@ class SteppedCollector:
         self.actor = actor
         self.horizon = horizon
         self._gamma, self._lambda = gamma, gae_lambda
+        self._key = seed_key(seed)
         self._wanted = max(1, int(np.ceil(fill * horizon * self.batch.rows)))
         self._obs_clip = OBS_CLIP if normalize_obs else 0.0
         self._normalize_reward = normalize_reward
@@ -185,7 +188,8 @@ class SteppedCollector:
         )  # fmt: skip
         self._check_observations(raw, rows)
         before = self._state[rows]
-        acted = self.actor.act(weights, raw, mask, before, Draw(rows, self._taken[rows]))
+        draw = Draw(self._key, rows, self._taken[rows])
+        acted = self.actor.act(weights, raw, mask, before, draw)
         cursor = self._cursor[rows]
         at = ro.place(rows) + cursor * ro.width
         step = _UnderWay(rows, raw, acted.actions, mask, acted.logp, acted.value, cursor)

@@ -26,7 +26,7 @@ from ..engine.spec import EnvSpec, FieldSpec
 from ._native import Net
 from .actor import Acted, Draw, Floats, sample
 from .nn import image_shape
-from .policy import OBS_CLIP, Head, PolicySpec, seed_key, to_tiles
+from .policy import OBS_CLIP, Head, PolicySpec, to_tiles
 
 
 PARALLEL_FLOPS = 3e8  # work of a call from which on more than one thread pays
@@ -273,14 +273,12 @@ class TorchActor:
         self,
         policy: TorchPolicy,
         *,
-        seed: int,
         normalize_obs: bool = False,
         device: str | None = None,
         compiled: bool = False,
     ) -> None:
         """Arguments:
 
-        seed: of the run: actions are drawn by (seed, row, step).
         normalize_obs: by the running statistics in the weights; pictures never are.
         device: where it acts; default: where the policy's module is.
         compiled: through torch.compile.
@@ -289,7 +287,6 @@ class TorchActor:
         self.state_size = policy.state_size
         self.rollout_net = policy.net
         self.device = policy.device if device is None else torch_device(device)
-        self._key = seed_key(seed)
         self._normalize = normalize_obs and not policy.picture
         self._module = copy.deepcopy(policy.module).to(self.device).eval().requires_grad_(False)
         self._call: Any = torch.compile(self._module) if compiled else self._module
@@ -308,7 +305,7 @@ class TorchActor:
         """See Actor."""
         out, after = self._forward(weights, raw, state)
         tiles = to_tiles(out)
-        actions, logp = sample(self.rollout_net, self._log_std, tiles, mask, self._key, draw)
+        actions, logp = sample(self.rollout_net, self._log_std, tiles, mask, draw)
         return Acted(actions, logp, np.ascontiguousarray(out[:, -1]), after)
 
     def value(self, weights: TorchWeights, raw: NDArray[np.uint8], state: Floats) -> Floats:
