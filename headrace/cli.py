@@ -16,7 +16,10 @@ from collections.abc import Sequence
 VERBS = {
     "train": (".cli_train", "train an agent on an environment"),
     "eval": (".cli_eval", "measure a trained agent"),
-    "envs": (".cli_envs", "list the environments that ship"),
+    "envs": (".cli_envs", "list the environments that ship, or explain one"),
+    "new": (".cli_new", "write a small environment and its test, to start from"),
+    "check": (".cli_check", "test an environment against the contract"),
+    "play": (".cli_play", "play an environment, or watch an agent, in the terminal"),
     "bench": (".bench.cli", "measure speed: bench env, bench train"),
 }
 

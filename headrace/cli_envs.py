@@ -1,4 +1,4 @@
-"""`headrace envs`: lists the environments that ship."""
+"""`headrace envs`: lists the environments that ship, or explains one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from gymnasium import spaces
 from .engine.describing import describe
 from .engine.registration import registered
 from .engine.spec import EnvSpec
+from .explain import explain, explanation
 from .flags import Verb
 from .output import print_json, print_table
 from .trainers.config import read_preset
@@ -21,21 +22,31 @@ from .trainers.train import preset_of
 class EnvsFlags:
     """The flags of `headrace envs`."""
 
-    json: bool = setting(False, "print the list as one JSON document on stdout")
+    env: str | None = setting(
+        None, "the environment to explain, by name or file (default: list all)", positional=True
+    )
+    json: bool = setting(False, "print one JSON document on stdout")
 
 
 VERB = Verb(
     "envs",
     "Lists the environments that ship: their spaces, their agents, and the mean return at which "
-    "their preset counts them as solved.",
+    "their preset counts them as solved. With ENV: explains it, and measures its speed.",
     EnvsFlags,
-    "headrace envs --json",
+    "headrace envs snake",
 )
 
 
 def main(argv: list[str]) -> int:
     """Runs the verb."""
     given = VERB.parse(argv)
+    if given.get("env") is not None:
+        told = explain(given["env"])
+        if given.get("json", False):
+            print_json(told)
+        else:
+            print(explanation(told))
+        return 0
     names = [name for name, entry in registered().items() if entry.shipped]
     specs = {name: describe(name) for name in names}
     if given.get("json", False):

@@ -33,7 +33,7 @@ class Plan:
         wishes = [self._wishes(w, seed) for w in range(worlds)]
         self._wishes_of = np.stack(wishes, axis=1)  # [steps, worlds, agents, elements] in [0, 1)
         self._heeds = np.array([habit != "forbidden" for habit in self.habits])
-        self._actions = None if spec.mask_size else self._convert(self._wishes_of, None)
+        self._actions = None if spec.mask_size else convert(spec, self._wishes_of, None)
 
     def _wishes(self, world: int, seed: int) -> np.ndarray:
         shape = (self.steps, self._spec.agents, self._elements)
@@ -58,26 +58,28 @@ class Plan:
         wishes = self._wishes_of[step, worlds]
         allowed = mask.reshape(*wishes.shape[:2], -1).copy()
         allowed[~self._heeds[worlds]] = True
-        return self._convert(wishes, allowed).reshape(-1)
+        return convert(self._spec, wishes, allowed).reshape(-1)
 
-    def _convert(self, wishes: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
-        """Action structs [...] from wishes [..., elements] and masks [..., mask_size]."""
-        actions = np.zeros(wishes.shape[:-1], self._spec.action_dtype)
-        element = column = 0
-        for field in self._spec.action_fields:
-            part = wishes[..., element : element + field.size]
-            if field.kind != "discrete":
-                values = _between(field, part)
-            elif mask is None:
-                values = (part * field.choices).astype(np.int32)
-            else:
-                width = field.size * field.choices
-                allowed = mask[..., column : column + width]
-                values = _allowed(part, allowed.reshape(*part.shape, field.choices))
-            column += field.size * field.choices
-            element += field.size
-            actions[field.name] = values.reshape(*wishes.shape[:-1], *field.shape)
-        return actions
+
+def convert(spec: EnvSpec, wishes: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
+    """Action structs [...] from wishes [..., elements] in [0, 1) and masks [..., mask_size] (None:
+    everything is allowed)."""
+    actions = np.zeros(wishes.shape[:-1], spec.action_dtype)
+    element = column = 0
+    for field in spec.action_fields:
+        part = wishes[..., element : element + field.size]
+        if field.kind != "discrete":
+            values = _between(field, part)
+        elif mask is None:
+            values = (part * field.choices).astype(np.int32)
+        else:
+            width = field.size * field.choices
+            allowed = mask[..., column : column + width]
+            values = _allowed(part, allowed.reshape(*part.shape, field.choices))
+        column += field.size * field.choices
+        element += field.size
+        actions[field.name] = values.reshape(*wishes.shape[:-1], *field.shape)
+    return actions
 
 
 def _between(field: FieldSpec, wish: np.ndarray) -> np.ndarray:
