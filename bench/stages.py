@@ -84,7 +84,7 @@ def results(widths: Sequence[int], steps: int, repeats: int, threads: int) -> li
                 threads,
                 Spread.of(rates),
                 "share",
-                "FLOPs of the matrix products over the time of forward, loss and backward, a thread",
+                "FLOPs of the matrix products over a thread's time in forward, loss and backward",
             )
         )
     return found
