@@ -231,10 +231,10 @@ class Crew:
         return pickle.loads(self._long_infos[world].pop(0))
 
     def _read_letters(self) -> None:
-        for k, process in enumerate(self._processes):
+        for k in range(len(self._processes)):
             try:
-                while process.connection.poll():
-                    self._read_letter(k, pickle.loads(process.connection.recv_bytes()))
+                while self._processes[k].connection.poll():
+                    self._read_letter(k, pickle.loads(self._processes[k].connection.recv_bytes()))
             except (EOFError, ConnectionError):
                 self._replace(k, self._loss(k))
 
@@ -248,8 +248,8 @@ class Crew:
         """Looks for workers that are gone or hang."""
         assert self._front is not None
         self._read_letters()  # what a worker said before it ended
-        for k, process in enumerate(self._processes):
-            if process.exit_code() is not None:
+        for k in range(len(self._processes)):
+            if self._processes[k].exit_code() is not None:
                 self._replace(k, self._loss(k))
             elif self._timeout is not None:
                 doing = self._front.doing(k)

@@ -29,16 +29,12 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class Process:
-    """A running worker and this end of its socket."""
+    """A running worker, its process id and this end of its socket."""
 
     def __init__(self, connection: Connection, started: Any) -> None:
         self.connection = connection
+        self.pid: int = started.pid
         self._started = started  # a subprocess.Popen or multiprocessing.Process
-
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self._started.pid
 
     def exit_code(self) -> int | None:
         """None while it runs; -n when signal n ended it."""

@@ -159,9 +159,10 @@ class Share:
         for final, obs in zip(self._final, self._obs, strict=True):
             final[rows] = obs[rows]
         last = {row: world.read_observation(row) for row in world.row_numbers}
+        fresh = world.reset(None, None)
         self._put(
             number,
-            [(row, info, (last[row], infos[row])) for row, info in world.reset(None, None).items()],
+            [(row, fresh.get(row, {}), (last[row], infos[row])) for row in world.row_numbers],
         )
         return {}
 

@@ -141,10 +141,24 @@ class ProcessVecEnv(VectorEnv):
         self._phase = _FRESH
         self._reset_once = np.zeros(self.worlds, np.bool_)
         self._flight = Flight(self._crew, self.worlds, self.agents)
-        self._writer = ActionWriter(first.action_space, action, memory.actions, self._ignored)
-        present = self._present if first.comes_and_goes else None
+        agents, pending, present = self.agents, self._pending, self._present
+        if self._disabled:
+            pending = np.zeros_like(pending)  # those are refused
+
+        def ignored(rows: np.ndarray | None) -> np.ndarray:
+            """Which rows ignore their action: they are reset, or nobody is there. Not a method:
+            a batch that refers to itself would keep its memory until it is collected."""
+            every = ~present | np.repeat(pending, agents)
+            return every if rows is None else every[rows]
+
+        self._writer = ActionWriter(first.action_space, action, memory.actions, ignored)
         self._infos = BatchInfos(
-            self._crew, memory, self.buffers, mode == SAME_STEP, final_obs == "object", present
+            self._crew,
+            memory,
+            self.buffers,
+            mode == SAME_STEP,
+            final_obs == "object",
+            present if first.comes_and_goes else None,
         )
 
     def _set_spaces(
@@ -407,13 +421,6 @@ class ProcessVecEnv(VectorEnv):
         """A worker was lost for good, and with it the batch."""
         self._phase = _CLOSED
         self.closed = True
-
-    def _ignored(self, rows: np.ndarray | None) -> np.ndarray:
-        """Which rows ignore their action: they are reset, or nobody is there."""
-        ignored = ~self._present
-        if not self._disabled:
-            ignored = ignored | np.repeat(self._pending, self.agents)
-        return ignored if rows is None else ignored[rows]
 
     def _shown(self, value: Any) -> Any:
         return map_leaves(np.copy, value) if self.copy else value

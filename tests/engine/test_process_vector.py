@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import gymnasium
-import headrace
 import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import SyncVectorEnv
-from headrace.engine.processes.vector import ProcessVecEnv
-
 from process_envs import Chatty, Counter, Duel, Napper, Structured
+
+import headrace
+from headrace.engine.processes.vector import ProcessVecEnv
 
 MODES = ("NextStep", "SameStep", "Disabled")
 
@@ -249,7 +249,11 @@ def test_sending_gives_the_same_lives_as_stepping(made: Any, mode: str) -> None:
         for row in range(6):
             double = int(infos["double"][row]) if infos.get("_double", [False] * 6)[row] else None
             expected = (
-                *obs[row], rewards[row], bool(terminated[row]), bool(truncated[row]), double
+                *obs[row],
+                rewards[row],
+                bool(terminated[row]),
+                bool(truncated[row]),
+                double,
             )
             assert lives[row][step] == expected
         taken = (np.arange(6) + step + 1) % 4
@@ -360,4 +364,3 @@ def test_wrong_arguments(
     with pytest.raises(error, match=message) as raised:
         headrace.make_vec(**{"num_envs": 2, **kwargs})
     assert isinstance(raised.value, headrace.HeadraceError)
-
