@@ -7,8 +7,9 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+from ..engine.vector import VecEnv
 from ..trainers.collector import FusedCollector
 from ..trainers.config import DEFAULT_NUM_ENVS, TrainConfig, configure
 from ..trainers.environments import environments
@@ -94,7 +95,8 @@ def profile(width: int, steps: int, threads: int) -> Profile:
     """Trains for `steps` with the clocks of the native stages on."""
     config = configure(ENV, preset_of(ENV), {"hidden": (width,), "target": None})
     rows = config.num_envs or DEFAULT_NUM_ENVS
-    with closing(environments(config, rows, threads, 1, TRAINING)) as vec:
+    made = cast(VecEnv, environments(config, rows, threads, 1, TRAINING))  # CartPole is native
+    with closing(made) as vec:
         policy = PolicySpec.from_env(vec.spec_, config.hidden, config.activation, config.separate)
         collector = FusedCollector(vec, policy, profile=True, **_chosen(FusedCollector, config))
         learner = NativeLearner(policy, vec.pool, profile=True, **_chosen(NativeLearner, config))
