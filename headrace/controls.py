@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 
+from .engine.check.plan import convert
 from .engine.spec import EnvSpec, FieldSpec
 
 _ARROWS = ("left", "right", "up", "down")
@@ -135,9 +135,10 @@ def _middle(field: FieldSpec) -> float:
     return min(max(0.0, low), high)
 
 
-def random_actions(spec: EnvSpec, mask: np.ndarray | None, rng: np.random.Generator) -> Any:
-    """One random Action struct for each agent, [agents], allowed by `mask` [agents, mask_size]."""
-    from .engine.check.plan import convert
-
+def random_actions(
+    spec: EnvSpec, mask: np.ndarray | None, rng: np.random.Generator, rows: int | None = None
+) -> np.ndarray:
+    """Random Action structs, [rows] (None: one for each agent of a world), allowed by `mask`
+    [rows, mask_size]."""
     elements = sum(field.size for field in spec.action_fields)
-    return convert(spec, rng.random((spec.agents, elements)), mask)
+    return convert(spec, rng.random((spec.agents if rows is None else rows, elements)), mask)
