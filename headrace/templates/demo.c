@@ -54,5 +54,5 @@ static inline void demo_draw(const Params *p, const State *s, hr_frame *frame) {
 }
 
 HR_ENV(demo, HR_OBS(HR_FIELD(Obs, place, -1.0f, 1.0f), HR_FIELD(Obs, target, -1.0f, 1.0f)),
-       HR_ACTION(HR_DISCRETE(Action, move, 3)), HR_PARAMS(HR_PARAM(pace, 0.05f)),
-       .max_steps = 100, .draw = demo_draw)
+       HR_ACTION(HR_DISCRETE(Action, move, 3)), HR_PARAMS(HR_PARAM(pace, 0.05f)), .max_steps = 100,
+       .draw = demo_draw)

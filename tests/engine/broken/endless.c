@@ -22,7 +22,7 @@ static inline void endless_reset(const Params *p, State *s, hr_rng *rng) {
 }
 
 static inline void endless_step(const Params *p, State *s, const Action a[], hr_outcome out[],
-                     hr_rng *rng) {
+                                hr_rng *rng) {
     (void)p;
     s->place += hr_uniform(rng, 0.0f, 0.1f) * (a->move == 1 ? 1.0f : -1.0f);
     s->steps++;

@@ -24,7 +24,7 @@ static inline void global_state_reset(const Params *p, State *s, hr_rng *rng) {
 }
 
 static inline void global_state_step(const Params *p, State *s, const Action a[], hr_outcome out[],
-                     hr_rng *rng) {
+                                     hr_rng *rng) {
     (void)p;
     s->place += hr_uniform(rng, 0.0f, 0.1f) * (a->move == 1 ? 1.0f : -1.0f);
     s->steps++;
@@ -39,5 +39,5 @@ static inline void global_state_observe(const Params *p, const State *s, Obs o[]
     o->place[1] = 0.0f;
 }
 
-HR_ENV(global_state, HR_OBS(HR_FIELD(Obs, place, -1.0f, 1.0f)), HR_ACTION(HR_DISCRETE(Action, move, 2)),
-       HR_PARAMS(), .max_steps = 60)
+HR_ENV(global_state, HR_OBS(HR_FIELD(Obs, place, -1.0f, 1.0f)),
+       HR_ACTION(HR_DISCRETE(Action, move, 2)), HR_PARAMS(), .max_steps = 60)

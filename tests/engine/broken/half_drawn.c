@@ -22,7 +22,7 @@ static inline void half_drawn_reset(const Params *p, State *s, hr_rng *rng) {
 }
 
 static inline void half_drawn_step(const Params *p, State *s, const Action a[], hr_outcome out[],
-                     hr_rng *rng) {
+                                   hr_rng *rng) {
     (void)p;
     s->place += hr_uniform(rng, 0.0f, 0.1f) * (a->move == 1 ? 1.0f : -1.0f);
     s->steps++;
@@ -41,5 +41,6 @@ static inline void half_drawn_draw(const Params *p, const State *s, hr_frame *fr
     hr_rect(frame, 0.0f, 0.0f, 0.5f * (float)frame->width, (float)frame->height, hr_rgb(9, 9, 9));
 }
 
-HR_ENV(half_drawn, HR_OBS(HR_FIELD(Obs, place, -1.0f, 1.0f)), HR_ACTION(HR_DISCRETE(Action, move, 2)),
-       HR_PARAMS(), .max_steps = 60, .draw = half_drawn_draw)
+HR_ENV(half_drawn, HR_OBS(HR_FIELD(Obs, place, -1.0f, 1.0f)),
+       HR_ACTION(HR_DISCRETE(Action, move, 2)), HR_PARAMS(), .max_steps = 60,
+       .draw = half_drawn_draw)

@@ -22,7 +22,7 @@ static inline void no_action_reset(const Params *p, State *s, hr_rng *rng) {
 }
 
 static inline void no_action_step(const Params *p, State *s, const Action a[], hr_outcome out[],
-                     hr_rng *rng) {
+                                  hr_rng *rng) {
     (void)p;
     s->place += hr_uniform(rng, 0.0f, 0.1f) * (a->move == 1 ? 1.0f : -1.0f);
     s->steps++;
@@ -42,5 +42,6 @@ static inline void no_action_mask(const Params *p, const State *s, bool allowed[
     allowed[1] = s->steps < 7;
 }
 
-HR_ENV(no_action, HR_OBS(HR_FIELD(Obs, place, -1.0f, 1.0f)), HR_ACTION(HR_DISCRETE(Action, move, 2)),
-       HR_PARAMS(), .max_steps = 60, .mask = no_action_mask)
+HR_ENV(no_action, HR_OBS(HR_FIELD(Obs, place, -1.0f, 1.0f)),
+       HR_ACTION(HR_DISCRETE(Action, move, 2)), HR_PARAMS(), .max_steps = 60,
+       .mask = no_action_mask)

@@ -24,8 +24,8 @@ static inline void order_of_calls_reset(const Params *p, State *s, hr_rng *rng) 
     before = 0.0f;
 }
 
-static inline void order_of_calls_step(const Params *p, State *s, const Action a[], hr_outcome out[],
-                     hr_rng *rng) {
+static inline void order_of_calls_step(const Params *p, State *s, const Action a[],
+                                       hr_outcome out[], hr_rng *rng) {
     (void)p;
     s->place += hr_uniform(rng, 0.0f, 0.1f) * (a->move == 1 ? 1.0f : -1.0f);
     s->steps++;
@@ -40,5 +40,5 @@ static inline void order_of_calls_observe(const Params *p, const State *s, Obs o
     o->place[1] = 0.0f;
 }
 
-HR_ENV(order_of_calls, HR_OBS(HR_FIELD(Obs, place, -1.0f, 1.0f)), HR_ACTION(HR_DISCRETE(Action, move, 2)),
-       HR_PARAMS(), .max_steps = 60)
+HR_ENV(order_of_calls, HR_OBS(HR_FIELD(Obs, place, -1.0f, 1.0f)),
+       HR_ACTION(HR_DISCRETE(Action, move, 2)), HR_PARAMS(), .max_steps = 60)

@@ -21,8 +21,8 @@ static inline void past_observation_reset(const Params *p, State *s, hr_rng *rng
     s->place = hr_uniform(rng, -0.5f, 0.5f);
 }
 
-static inline void past_observation_step(const Params *p, State *s, const Action a[], hr_outcome out[],
-                     hr_rng *rng) {
+static inline void past_observation_step(const Params *p, State *s, const Action a[],
+                                         hr_outcome out[], hr_rng *rng) {
     (void)p;
     s->place += hr_uniform(rng, 0.0f, 0.1f) * (a->move == 1 ? 1.0f : -1.0f);
     s->steps++;
@@ -35,5 +35,5 @@ static inline void past_observation_observe(const Params *p, const State *s, Obs
     for (int32_t i = 0; i <= (s->steps > 5 ? 2 : 1); i++) (&o->place[0])[i] = s->place;
 }
 
-HR_ENV(past_observation, HR_OBS(HR_FIELD(Obs, place, -1.0f, 1.0f)), HR_ACTION(HR_DISCRETE(Action, move, 2)),
-       HR_PARAMS(), .max_steps = 60)
+HR_ENV(past_observation, HR_OBS(HR_FIELD(Obs, place, -1.0f, 1.0f)),
+       HR_ACTION(HR_DISCRETE(Action, move, 2)), HR_PARAMS(), .max_steps = 60)

@@ -21,8 +21,8 @@ static inline void unset_observation_reset(const Params *p, State *s, hr_rng *rn
     s->place = hr_uniform(rng, -0.5f, 0.5f);
 }
 
-static inline void unset_observation_step(const Params *p, State *s, const Action a[], hr_outcome out[],
-                     hr_rng *rng) {
+static inline void unset_observation_step(const Params *p, State *s, const Action a[],
+                                          hr_outcome out[], hr_rng *rng) {
     (void)p;
     s->place += hr_uniform(rng, 0.0f, 0.1f) * (a->move == 1 ? 1.0f : -1.0f);
     s->steps++;
@@ -36,5 +36,5 @@ static inline void unset_observation_observe(const Params *p, const State *s, Ob
     if (s->steps % 8 != 7) o->place[1] = 0.0f;
 }
 
-HR_ENV(unset_observation, HR_OBS(HR_FIELD(Obs, place, -1.0f, 1.0f)), HR_ACTION(HR_DISCRETE(Action, move, 2)),
-       HR_PARAMS(), .max_steps = 60)
+HR_ENV(unset_observation, HR_OBS(HR_FIELD(Obs, place, -1.0f, 1.0f)),
+       HR_ACTION(HR_DISCRETE(Action, move, 2)), HR_PARAMS(), .max_steps = 60)

@@ -21,8 +21,8 @@ static inline void unset_variable_reset(const Params *p, State *s, hr_rng *rng) 
     s->place = hr_uniform(rng, -0.5f, 0.5f);
 }
 
-static inline void unset_variable_step(const Params *p, State *s, const Action a[], hr_outcome out[],
-                     hr_rng *rng) {
+static inline void unset_variable_step(const Params *p, State *s, const Action a[],
+                                       hr_outcome out[], hr_rng *rng) {
     (void)p;
     float push;
     if (a->move == 1) push = 0.05f;
@@ -38,5 +38,5 @@ static inline void unset_variable_observe(const Params *p, const State *s, Obs o
     o->place[1] = 0.0f;
 }
 
-HR_ENV(unset_variable, HR_OBS(HR_FIELD(Obs, place, -1.0f, 1.0f)), HR_ACTION(HR_DISCRETE(Action, move, 2)),
-       HR_PARAMS(), .max_steps = 60)
+HR_ENV(unset_variable, HR_OBS(HR_FIELD(Obs, place, -1.0f, 1.0f)),
+       HR_ACTION(HR_DISCRETE(Action, move, 2)), HR_PARAMS(), .max_steps = 60)
