@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _native
 from ._native import TILE, Net, Weights
 from .policy import OBS_CLIP, PolicySpec, from_tiles, mask_tiles
 
@@ -102,4 +101,3 @@ def sample(
     tiles = None if mask is None else mask_tiles(mask, mask.shape[1])
     actions, logp = net.sample(params, out, tiles, draw.key, steps, draw.greedy, numbers)
     return from_tiles(actions, rows), logp.reshape(-1)[:rows]
-

@@ -47,7 +47,8 @@ class Codec:
             structs = structs if rows is None else structs[rows]
         else:
             leaves = leaf_arrays(obs)
-            structs = self._parts[0].pack(leaves, np.arange(len(leaves[0])) if rows is None else rows)
+            chosen = np.arange(len(leaves[0])) if rows is None else rows
+            structs = self._parts[0].pack(leaves, chosen)
         return structs.view(np.uint8).reshape(len(structs), -1)
 
     def actions(self, chosen: NDArray[np.int32]) -> Any:
@@ -67,7 +68,7 @@ class Batch:
         rows, agents, group: rows in all; of one world; that one `recv` waits for.
     """
 
-    def __init__(self, vec: VectorEnv) -> None:
+    def __init__(self, vec: Any) -> None:
         """Raises ArgumentError for environments in another autoreset mode."""
         mode = vec.metadata["autoreset_mode"].value
         if mode != "SameStep":
@@ -75,7 +76,7 @@ class Batch:
                 f"autoreset_mode is {mode!r}: "
                 "collection needs make_vec(..., autoreset_mode='SameStep')"
             )
-        self.vec: Any = vec
+        self.vec = vec
         self.rows = vec.num_envs
         self.agents: int = self.vec.agents
         self.group: int = self.vec.batch_size

@@ -8,25 +8,25 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from ..engine import _core
-from ..engine.vector import VecEnv
 from . import _native
-from .policy import PolicySpec
 
 
-def build_table(vec: VecEnv, policy: PolicySpec) -> dict[str, str]:
-    """Names and hashes for the table [build] of a run's config.toml."""
-    return {
-        "headrace": _version(),
+def build_table(source_hash: str, isa: str, *, torch: bool) -> dict[str, str]:
+    """Names and hashes for the table [build] of a run's config.toml: of the environment's
+    source, the kernels' instruction set, and whether torch learns."""
+    table = {
+        "headrace": _version("headrace"),
         "code": _hash([Path(_core.__file__), Path(_native.__file__)]),
-        "environment": vec.spec_.source_hash,
-        "isa": policy.net.isa,
+        "environment": source_hash,
+        "isa": isa,
         "machine": platform.machine(),
     }
+    return {**table, "torch": _version("torch")} if torch else table
 
 
-def _version() -> str:
+def _version(package: str) -> str:
     try:
-        return version("headrace")
+        return version(package)
     except PackageNotFoundError:
         return "unknown"
 

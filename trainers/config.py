@@ -19,13 +19,28 @@ else:
     import tomli as tomllib
 
 DEFAULT_NUM_ENVS = 256  # rows of the batch
+PYTHON_NUM_ENVS = 64  # the same of Python environments
+
+# Settings that only torch policies heed, as they are for the others.
+TORCH_ONLY = {
+    "memory": "none",
+    "device": "cpu",
+    "actor_device": None,
+    "bf16": False,
+    "compile": False,
+    "optimizer": "adam",
+    "target_kl": 0.0,
+}
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainConfig:
     """Everything that decides a training run. Every field may stand in a preset."""
 
-    env: str = required("a shipped environment (cartpole) or a file of your own (my_env.c)")
+    env: str = required(
+        "a shipped environment (cartpole), a file of your own (my_env.c), or one in Python "
+        "(gymnasium:LunarLander-v3)"
+    )
     seed: int = setting(0, "seed of the whole run", low=0, high=2**63 - 1)
     steps: int = setting(
         10_000_000, "training stops after so many steps of agents, or at --target", low=1
@@ -37,7 +52,7 @@ class TrainConfig:
     num_envs: int | None = setting(
         None,
         f"rows of the batch, one per agent (default: {DEFAULT_NUM_ENVS}, rounded up to whole "
-        "worlds)",
+        f"worlds; {PYTHON_NUM_ENVS} for Python environments)",
         low=1,
     )
     threads: int | None = setting(
@@ -46,12 +61,48 @@ class TrainConfig:
     params: Pairs = setting(
         (), "parameters and compile-time sizes of the environment: name=number,name=number"
     )
-    policy: str = setting("native", "which policy: native (an MLP on the CPU)")
+    policy: str = setting(
+        "native",
+        "which policy: native (an MLP in C kernels on the CPU), torch (the same network, or "
+        "convolutions for pictures, in PyTorch), or a torch module of your own: net.py:Net",
+    )
     hidden: tuple[int, ...] = setting((64, 64), "widths of the hidden layers, such as 64,64")
     activation: str = setting(
         "tanh", "activation of the hidden layers: tanh or relu", choices=("tanh", "relu")
     )
     separate: bool = setting(False, "give the value function a network of its own")
+    memory: str = setting(
+        "none",
+        "memory of the torch policy behind its last hidden layer: none, lstm, gru or mingru",
+        choices=("none", "lstm", "gru", "mingru"),
+    )
+    device: str = setting("cpu", "where a torch policy learns: cpu, cuda, cuda:1")
+    actor_device: str | None = setting(None, "where a torch policy acts (default: where it learns)")
+    bf16: bool = setting(False, "multiply in bfloat16 (torch policies)")
+    compile: bool = setting(False, "compile the module with torch.compile (torch policies)")
+    optimizer: str = setting(
+        "adam",
+        "optimiser: adam; or, for torch policies, muon for the hidden layers' matrices",
+        choices=("adam", "muon"),
+    )
+    target_kl: float = setting(
+        0.0,
+        "torch policies: an update ends after the epoch whose KL divergence is above (0: never)",
+        low=0,
+    )
+    batch_size: int | None = setting(
+        None,
+        "rows for which a policy acts at once where it does not run inside the native engine "
+        "(default: all; half of them for Python environments, which step meanwhile)",
+        low=1,
+    )
+    fill: float = setting(
+        1.0,
+        "share of a rollout at which it is closed, so that slow environments hold nobody up, "
+        "where the policy does not run inside the native engine",
+        above=0,
+        high=1,
+    )
     horizon: int = setting(32, "steps of each environment in one rollout", low=1, high=1_000_000)
     minibatches: int = setting(
         4, "parts into which a rollout is cut for learning", low=1, high=1_000_000
@@ -80,11 +131,23 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         check(self)
-        if self.policy != "native":
-            raise ConfigError(
-                f"policy {self.policy!r} is not part of this version; native is the only one"
-            )
+        self._check_policy()
         object.__setattr__(self, "params", tuple(self.params))
+
+    def _check_policy(self) -> None:
+        """Which policies there are, and what is for torch's alone."""
+        if self.policy == "native":
+            for name, default in TORCH_ONLY.items():
+                given = getattr(self, name)
+                if given != default:
+                    raise ConfigError(f"{name} {given} needs a torch policy: add --policy torch")
+        elif self.policy != "torch" and not self.policy.startswith("object:"):
+            file, colon, name = self.policy.rpartition(":")
+            if not (colon and file.endswith(".py") and name):
+                raise ConfigError(
+                    f"policy {self.policy!r} is none: expected native, torch or a class in a "
+                    "file of yours, such as net.py:Net"
+                )
 
     def replace(self, **changes: Any) -> TrainConfig:
         """A copy with some fields changed, checked again."""

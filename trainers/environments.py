@@ -7,15 +7,27 @@ import math
 from typing import Any
 
 from ..engine.make import make_vec
+from ..engine.processes.sources import is_python
+from ..engine.processes.vector import ProcessVecEnv
 from ..engine.resolve import resolve
 from ..engine.vector import VecEnv
-from .config import TrainConfig
+from .config import DEFAULT_NUM_ENVS, PYTHON_NUM_ENVS, TrainConfig
 from .seeds import world_seeds
 from .settings import ConfigError
 
+AnyVecEnv = VecEnv | ProcessVecEnv
+
+
+def default_rows(config: TrainConfig) -> int:
+    """Rows of a batch where nobody said how many."""
+    return whole_worlds(config, PYTHON_NUM_ENVS if is_python(config.env) else DEFAULT_NUM_ENVS)
+
 
 def whole_worlds(config: TrainConfig, rows: int) -> int:
-    """`rows` rounded up to a multiple of the agents of one world."""
+    """`rows` rounded up to a multiple of the agents of one world; as they are for Python
+    environments, whose agents are known once they are made."""
+    if is_python(config.env):
+        return rows
     defines = {name: int(value) for name, value in config.params if name.isupper()}
     agents = resolve(config.env, defines=defines).spec.agents
     return -(-rows // agents) * agents
@@ -28,22 +40,50 @@ def environments(
     seed: int,
     stream: int,
     autoreset_mode: str = "SameStep",
-) -> VecEnv:
+) -> AnyVecEnv:
     """The run's environment, `rows` of it, with its parameters, each world with its own seed."""
     params: dict[str, Any] = dict(config.params)
     for name in params.keys() & inspect.signature(make_vec).parameters.keys():
         raise ConfigError(f"params: {name} is no parameter of an environment")
+    python = is_python(config.env)
     vec = make_vec(
-        config.env, rows, threads=threads, autoreset_mode=autoreset_mode, copy=False, **params
+        config.env,
+        rows,
+        threads=None if python else threads,
+        workers=threads if python else None,
+        autoreset_mode=autoreset_mode,
+        batch_size=group_of(config, rows, python=python),
+        copy=False,
+        **params,
     )
-    vec.reset(seed=world_seeds(seed, vec.worlds, stream))
+    try:
+        seeds = world_seeds(seed, vec.worlds, stream)
+        # what seeds Python environments take differs: 31 bits suit all
+        vec.reset(seed=[int(s) >> 33 for s in seeds] if python else seeds)
+    except BaseException:
+        vec.close()
+        raise
     return vec
 
 
-def environment_metrics(vec: VecEnv) -> dict[str, float]:
+def group_of(config: TrainConfig, rows: int, *, python: bool) -> int | None:
+    """How many of `rows` rows a policy acts for at once; None: all of them."""
+    if config.batch_size is not None:
+        return min(config.batch_size, rows)
+    return -(-rows // 2) if python and config.env.startswith("gymnasium:") else None
+
+
+def name_of(vec: AnyVecEnv) -> str:
+    """The environment's name, as folders may have it."""
+    if isinstance(vec, VecEnv):
+        return vec.spec_.name
+    return vec.spec.id.replace("/", "-") if vec.spec is not None else "environment"
+
+
+def environment_metrics(vec: AnyVecEnv) -> dict[str, float]:
     """The environment's own metrics: each the mean over the worlds of the episode that ended
     last there. Empty where it has none, or before the first episode has ended."""
-    names = vec.spec_.metric_names
+    names = vec.spec_.metric_names if isinstance(vec, VecEnv) else ()
     if not names:
         return {}
     arrays = vec.buffers.arrays

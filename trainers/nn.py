@@ -20,6 +20,7 @@ again).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -134,9 +135,7 @@ class Trunk(nn.Module):
     def __init__(self, features: int, hidden: Sequence[int], activation: str = "tanh") -> None:
         super().__init__()
         widths = [features, *hidden]
-        self.layers = nn.ModuleList(
-            orthogonal(nn.Linear(a, b)) for a, b in zip(widths, widths[1:], strict=False)
-        )
+        self.layers = nn.ModuleList(orthogonal(nn.Linear(a, b)) for a, b in pairwise(widths))
         self.activation = _ACTIVATIONS[activation]()
         self.size = widths[-1]
 
@@ -425,4 +424,3 @@ def unroll(
         outputs.append(out)
         values.append(value.reshape(len(out)))
     return torch.stack(outputs), torch.stack(values)
-

@@ -36,6 +36,10 @@ _ACTIVATIONS = {"tanh": 1, "relu": 2}  # hr_activation
 _DTYPES = ["float32", "uint8", "int8", "int16", "int32", "float64", "int64"]  # hr_dtype
 
 
+class TensorError(ArgumentError):
+    """Tensors of another policy."""
+
+
 @dataclass(frozen=True)
 class Head:
     """One element of the action."""
@@ -215,7 +219,7 @@ class PolicySpec:
         for name, offset, shape in self.tensors:
             if name not in tensors or tensors[name].shape != shape:
                 got = tensors[name].shape if name in tensors else "missing"
-                raise ArgumentError(f"tensor {name!r} is {got}: expected shape {shape}")
+                raise TensorError(f"tensor {name!r} is {got}: expected shape {shape}")
             params[offset : offset + math.prod(shape)] = tensors[name].ravel()
         plain = self.weights(params)
         if "obs.mean" not in tensors:
@@ -279,7 +283,8 @@ class PolicySpec:
         return rows
 
     def _native_inputs(self) -> list[tuple[int, ...]]:
-        rows, feature = [], 0
+        rows: list[tuple[int, ...]] = []
+        feature = 0
         for field in self.env.obs_fields:
             choices = field.choices if field.kind == "discrete" else 0
             rows.append((_DTYPES.index(field.dtype), field.offset, field.size, choices, feature))
@@ -378,6 +383,9 @@ class Player:
     def act(self, obs: Any, mask: NDArray[np.uint8] | None = None, **options: Any) -> Any:
         """Actions for batched observations; options are those of `PolicySpec.act`."""
         return self.policy.act(self.weights, obs, mask, **options)
+
+    def ended(self, rows: NDArray[np.bool_]) -> None:
+        """The episodes of these rows have ended, bool [rows]: nothing is remembered of them."""
 
 
 def seed_key(seed: int) -> int:

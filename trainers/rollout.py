@@ -40,7 +40,7 @@ class NonFiniteError(HeadraceError, ArithmeticError):
         self.name, self.update = name, update
 
 
-class SteppedRollout(Rollout):  # type: ignore[misc]
+class SteppedRollout(Rollout):
     """A rollout in tiles (see Rollout), with what learners beside the native one need.
 
     Place of row r at step t, in arrays of all places: `place(r) + t * width`.

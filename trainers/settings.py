@@ -18,14 +18,12 @@ from typing import Any
 from ..engine.errors import ArgumentError
 
 _NO_ASYNC = "asynchronous training is not part of this version; training is synchronous"
-_NO_DEVICE = "training on a GPU is not part of this version; training runs on the CPU"
 _NOT_YET = {
     "async": _NO_ASYNC,
     "max_lag": _NO_ASYNC,
     "replicas": _NO_ASYNC,
     "inflight": _NO_ASYNC,
     "correction": _NO_ASYNC,
-    "device": _NO_DEVICE,
 }
 
 Pairs = tuple[tuple[str, float], ...]  # names with numbers, sorted by name

@@ -86,7 +86,8 @@ class SpaceCodec:
         elif isinstance(space, spaces.MultiDiscrete):
             counts, starts = space.nvec.reshape(-1), space.start
             if (counts == counts[0]).all():
-                self._add(_Part(name, at, None, starts), "int32", leaf.shape, choices=int(counts[0]))
+                whole = _Part(name, at, None, starts)
+                self._add(whole, "int32", leaf.shape, choices=int(counts[0]))
                 return
             for k, count in enumerate(counts):
                 part = _Part(f"{name}.{k}", at, slice(k, k + 1), starts.reshape(-1)[k])
@@ -175,12 +176,14 @@ def _choices(leaf: Leaf) -> list[tuple[int, int]]:
     if isinstance(space, spaces.Discrete):
         return [(int(space.n), int(space.start))]
     if isinstance(space, spaces.MultiDiscrete):
-        return list(zip(space.nvec.reshape(-1).tolist(), space.start.reshape(-1).tolist(), strict=True))
+        counts, starts = (array.reshape(-1).tolist() for array in (space.nvec, space.start))
+        return list(zip(counts, starts, strict=True))
     if isinstance(space, spaces.MultiBinary):
         return [(2, 0)] * int(np.prod(leaf.shape))
+    assert isinstance(space, spaces.Box)
     low, high = (bound.reshape(-1).astype(np.int64) for bound in (space.low, space.high))
     if (high - low > 4096).any():
         raise ArgumentTypeError(
             f"the action space holds {space}: whole numbers in so wide a range are no choice"
         )
-    return [(int(h - l) + 1, int(l)) for l, h in zip(low, high, strict=True)]
+    return [(int(top - least) + 1, int(least)) for least, top in zip(low, high, strict=True)]

@@ -71,9 +71,9 @@ class SteppedCollector:
     ) -> None:
         """Arguments:
 
-        vec: environments in SameStep mode, or a Batch of them, reset before the first `collect`; their batch_size
-            is how many rows act at once, at most half of them where one group is to step while
-            the policy acts for another.
+        vec: environments in SameStep mode, or a Batch of them, reset before the first
+            `collect`; their batch_size is how many rows act at once, at most half of them where
+            one group is to step while the policy acts for another.
         actor: the policy, made for `Batch(vec).spec`.
         horizon: most steps of each row in one rollout.
         gamma, gae_lambda: discount of rewards, and decay of the advantage estimator.
@@ -267,7 +267,7 @@ class SteppedCollector:
             self._check_observations(raw, rows)
             last[rows] = self.actor.value(weights, raw, self._state[rows])
         if len(flying):
-            self._keep(ro, flying)
+            self._under_way = self._kept(ro, flying)
             last[flying] = self._under_way.value
         if ro.obs.size:  # a native policy's
             ro.encode(ro.raw, weights, self._obs_clip)
@@ -278,11 +278,11 @@ class SteppedCollector:
         ro.version = int(ro.versions[valid].min()) if valid.any() else weights.version
         self._seconds["finish"] += perf_counter() - start
 
-    def _keep(self, ro: SteppedRollout, rows: Rows) -> None:
-        """Takes the steps under way out of the rollout, for the next one."""
+    def _kept(self, ro: SteppedRollout, rows: Rows) -> _UnderWay:
+        """The steps under way, for the next rollout."""
         at = ro.place(rows) + self._cursor[rows] * ro.width
         tile, lane = at // TILE, at % TILE
-        self._under_way = _UnderWay(
+        return _UnderWay(
             rows,
             ro.raw[at],
             ro.actions[tile, :, lane],

@@ -110,20 +110,20 @@ class TorchLearner:
                 sums += own
                 count += len(value)
                 updates += 1
-            if self._target_kl > 0 and count > seen:
-                if float((sums - before)[3]) / (count - seen) > self._target_kl:
-                    break
+            divergence = float((sums - before)[3]) / max(count - seen, 1)
+            if 0 < self._target_kl < divergence:
+                break
         self.version += 1
         self.observe(rollout)
         means = (sums / max(count, 1)).tolist()
         self._seconds += perf_counter() - start
-        return LearnStats(*means, norms / max(updates, 1), data.explained_variance)
+        return LearnStats._make([*means, norms / max(updates, 1), data.explained_variance])
 
     def _step(self, loss: Tensor, sums: Tensor, minibatch: int) -> float:
         """Gradient, clipping and the optimiser's step; returns the gradient's norm."""
         for optimizer in self._optimizers:
             optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         limit = self._max_grad_norm if self._max_grad_norm > 0 else float("inf")
         norm = float(nn.utils.clip_grad_norm_(self._parameters.values(), limit))
         if not np.isfinite(norm) or not np.isfinite(float(loss.detach())):
@@ -371,9 +371,7 @@ def make_optimizers(
         hidden = [n for n in matrices[1:] if n.split(".")[-2] not in ("policy", "value")]
     rest = [p for n, p in parameters.items() if n not in hidden]
     fused = all(p.device.type in ("cpu", "cuda") for p in rest)
-    found: list[torch.optim.Optimizer] = [
-        torch.optim.Adam(rest, betas=betas, eps=eps, fused=fused)
-    ]
+    found: list[torch.optim.Optimizer] = [torch.optim.Adam(rest, betas=betas, eps=eps, fused=fused)]
     if hidden:
         chosen = [parameters[n] for n in hidden]
         found.append(torch.optim.Muon(chosen, weight_decay=0.0, adjust_lr_fn="match_rms_adamw"))
@@ -396,4 +394,6 @@ def _array(value: Any) -> Any:
 
 
 def _tensor(value: Any) -> Any:
-    return torch.from_numpy(np.array(value)) if isinstance(value, np.ndarray) else torch.tensor(value)
+    if isinstance(value, np.ndarray):
+        return torch.from_numpy(value.copy())
+    return torch.tensor(value)

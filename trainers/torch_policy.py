@@ -26,8 +26,7 @@ from ..engine.spec import EnvSpec, FieldSpec
 from ._native import Net
 from .actor import Acted, Draw, Floats, sample
 from .nn import image_shape
-from .policy import OBS_CLIP, Head, PolicySpec, to_tiles
-
+from .policy import OBS_CLIP, Head, PolicySpec, TensorError, to_tiles
 
 PARALLEL_FLOPS = 3e8  # work of a call from which on more than one thread pays
 
@@ -247,15 +246,13 @@ class TorchPolicy:
         """The inverse of `to_tensors`.
 
         Raises:
-            ArgumentError: a tensor is missing or has another shape.
+            TensorError: a tensor is missing or has another shape.
         """
         own = self.module.state_dict()
         for name, tensor in own.items():
             if name not in tensors or tensors[name].size != tensor.numel():
                 got = list(tensors[name].shape) if name in tensors else "missing"
-                raise ArgumentError(
-                    f"tensor {name!r} is {got}: expected shape {list(tensor.shape)}"
-                )
+                raise TensorError(f"tensor {name!r} is {got}: expected {list(tensor.shape)}")
         found = {
             name: torch.from_numpy(np.array(tensors[name])).reshape(tensor.shape).to(tensor.device)
             for name, tensor in own.items()

@@ -15,20 +15,26 @@ from ..engine.registration import registered
 from ..engine.snapshot import Snapshot
 from ..engine.vector import VecEnv
 from .build import build_table
-from .collector import FusedCollector
-from .config import DEFAULT_NUM_ENVS, TrainConfig, configure, reject_unknown
-from .environments import environment_metrics, environments, whole_worlds
+from .config import TrainConfig, configure, reject_unknown
+from .environments import AnyVecEnv, default_rows, environment_metrics, environments, name_of
 from .episodes import EpisodeWindow
 from .interrupt import Interruption, TrainingInterrupted
-from .learner import NativeLearner
 from .metrics import MetricsLog
-from .policy import PolicySpec
+from .parts import OBJECT, check_policy, lasting_policy, make_parts, require_torch
 from .run import Run, RunError
 from .seeds import TRAINING
 from .settings import ConfigError, settings
 
 # What may change when a run is resumed.
-RESUMABLE = ("steps", "target", "threads", "checkpoint_seconds", "keep_checkpoints")
+RESUMABLE = (
+    "steps",
+    "target",
+    "threads",
+    "device",
+    "actor_device",
+    "checkpoint_seconds",
+    "keep_checkpoints",
+)
 OBSERVER_SECONDS = 0.1  # between two calls of an observer
 
 
@@ -75,12 +81,15 @@ def train(
     """Trains a PPO agent on `env` until the target or the step budget is reached.
 
     Args:
-        env: a shipped environment ("cartpole") or a file ("my_env.c"). May be left out with
-            `resume`.
+        env: a shipped environment ("cartpole"), a file ("my_env.c") or a Python environment
+            ("gymnasium:LunarLander-v3"). May be left out with `resume`.
         resume: the folder of a run to continue from its newest checkpoint. Only steps, target,
-            threads and how checkpoints are kept may then be given.
+            threads, devices and how checkpoints are kept may then be given; and `policy`, which
+            must be, where it is a file or an object of yours: opening a run executes nothing.
         observer: called with a `Progress` about ten times a second.
-        **given: fields of `TrainConfig`. They come before the environment's preset.
+        **given: fields of `TrainConfig`. They come before the environment's preset. `policy` may
+            also be a torch module, or a function of (observation_space, action_space) that makes
+            one.
 
     Returns:
         The figures of the run; its weights lie in `<run>/checkpoints/<step>`.
@@ -92,13 +101,17 @@ def train(
         TrainingInterrupted: Ctrl-C or SIGTERM; a checkpoint was saved.
     """
     started = time.perf_counter()
+    module = None
+    if "policy" in given and not isinstance(given["policy"], str):
+        module = given["policy"]
+        given["policy"] = OBJECT + getattr(module, "__name__", type(module).__name__)
     if resume is not None:
-        session = _resumed(Run.open(resume), env, given)
+        session = _resumed(Run.open(resume), env, given, module)
     elif env is not None:
-        session = _begun(str(env), given)
+        session = _begun(str(env), given, module)
     else:
         raise ConfigError("env is missing: name a shipped environment or a file of your own")
-    with closing(session.vec):
+    with closing(session):
         return session.train(observer, time.perf_counter() - started)
 
 
@@ -107,38 +120,26 @@ class Session:
 
     run: Run  # where it is kept; set once everything else is there, before `train`
 
-    def __init__(self, config: TrainConfig, vec: VecEnv) -> None:
+    def __init__(self, config: TrainConfig, vec: AnyVecEnv, module: Any = None) -> None:
+        """module: of `make_parts`."""
         self.config, self.vec = config, vec
-        self.policy = PolicySpec.from_env(
-            vec.spec_, config.hidden, config.activation, config.separate
-        )
-        self.collector = FusedCollector(
-            vec,
-            self.policy,
-            horizon=config.horizon,
-            gamma=config.gamma,
-            gae_lambda=config.gae_lambda,
-            seed=config.seed,
-            normalize_obs=config.normalize_obs,
-            normalize_reward=config.normalize_reward,
-        )
-        self.learner = NativeLearner(
-            self.policy,
-            vec.pool,
-            seed=config.seed,
-            minibatches=config.minibatches,
-            epochs=config.epochs,
-            clip=config.clip,
-            vf_clip=config.vf_clip,
-            vf_coef=config.vf_coef,
-            max_grad_norm=config.max_grad_norm,
-            normalize_advantage=config.normalize_advantage,
-        )
+        self.policy, self.collector, self.learner, self._pool = make_parts(config, vec, module)
         self.episodes = EpisodeWindow()
         self.steps = 0
         self.seconds = 0.0  # of training so far
         self.solved_seconds: float | None = None
         self.solved_steps: int | None = None
+
+    def build_table(self) -> dict[str, str]:
+        """What the run is made with, for its config.toml."""
+        source = self.vec.spec_.source_hash if isinstance(self.vec, VecEnv) else ""
+        return build_table(source, self.policy.net.isa, torch=self.config.policy != "native")
+
+    def close(self) -> None:
+        """Ends the environments and the threads."""
+        self.vec.close()
+        if self._pool is not None:
+            self._pool.close()
 
     def train(self, observer: Observer | None, setup_seconds: float) -> TrainResult:
         """Trains to the end, saves the last checkpoint and sums up."""
@@ -210,16 +211,20 @@ class Session:
             "episodes": self.episodes.state_dict(),
             "collector": self.collector.state_dict(),
             "learner": self.learner.state_dict(),
-            "environments": np.frombuffer(self.vec.snapshot().to_bytes(), np.uint8),
         }
+        if isinstance(self.vec, VecEnv):  # Python environments cannot be saved
+            state["environments"] = np.frombuffer(self.vec.snapshot().to_bytes(), np.uint8)
         tensors = self.policy.to_tensors(self.learner.weights)
         return self.run.save(self.steps, tensors, state, self.config.keep_checkpoints)
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continues where `save` left off."""
+        """Continues where `save` left off; Python environments begin new episodes."""
         self.steps, self.seconds = state["steps"], state["seconds"]
-        self.vec.restore(Snapshot.from_bytes(state["environments"].tobytes()))
         self.collector.load_state_dict(state["collector"])
+        if isinstance(self.vec, VecEnv):
+            self.vec.restore(Snapshot.from_bytes(state["environments"].tobytes()))
+        else:
+            self.collector.forget_episodes()
         self.learner.load_state_dict(state["learner"])
         self.episodes.load_state_dict(state["episodes"])
         if self.episodes.reached(self.config.target):
@@ -279,25 +284,29 @@ def preset_of(env: str | Path) -> Path | None:
     return preset if source.suffix and preset.is_file() else None
 
 
-def _begun(env: str, given: Mapping[str, Any]) -> Session:
+def _begun(env: str, given: Mapping[str, Any], module: Any) -> Session:
     """A new run: configured, its environments made, its folder with config.toml written."""
     config = configure(_lasting(env), preset_of(env), given)
+    config = config.replace(policy=lasting_policy(config.policy))
+    if config.policy != "native":
+        require_torch(config.policy)
     if config.num_envs is None:
-        config = config.replace(num_envs=whole_worlds(config, DEFAULT_NUM_ENVS))
+        config = config.replace(num_envs=default_rows(config))
     vec = _environments(config)
     try:
-        session = Session(config, vec)
-        session.run = Run.create(config, vec.spec_.name)
-        session.run.write_config(config, build_table(vec, session.policy))
+        session = Session(config, vec, module)
+        session.run = Run.create(config, name_of(vec))
+        session.run.write_config(config, session.build_table())
     except BaseException:
         vec.close()
         raise
     return session
 
 
-def _resumed(run: Run, env: str | Path | None, given: Mapping[str, Any]) -> Session:
+def _resumed(run: Run, env: str | Path | None, given: dict[str, Any], module: Any) -> Session:
     """A run continued from its newest checkpoint."""
     saved, _ = run.read_config()
+    check_policy(saved, given.pop("policy", None))
     if env is not None and _lasting(str(env)) != saved.env:
         raise ConfigError(f"env cannot change when a run is resumed: it is {saved.env}")
     for name in given:
@@ -310,22 +319,22 @@ def _resumed(run: Run, env: str | Path | None, given: Mapping[str, Any]) -> Sess
     state = run.load_state(run.latest())
     vec = _environments(config)
     try:
-        session = Session(config, vec)
+        session = Session(config, vec, module)
         session.run = run
         try:
             session.restore(state)
         except (KeyError, TypeError, ValueError) as error:
             checkpoint = run.checkpoint_path(run.latest())
             raise RunError(f"{checkpoint} does not fit its run or is damaged: {error}") from error
-        run.write_config(config, build_table(vec, session.policy))
+        run.write_config(config, session.build_table())
     except BaseException:
         vec.close()
         raise
     return session
 
 
-def _environments(config: TrainConfig) -> VecEnv:
-    rows = config.num_envs or DEFAULT_NUM_ENVS
+def _environments(config: TrainConfig) -> AnyVecEnv:
+    rows = config.num_envs or default_rows(config)
     return environments(config, rows, config.threads, config.seed, TRAINING)
 
 

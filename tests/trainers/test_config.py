@@ -44,7 +44,10 @@ def test_default_preset_and_given_values_come_in_this_order(preset):
                        "not ()"),
         ("params", {"gravity": "low"}, "params must be names with numbers, such as "
                                        "gravity=3.7,force=12, not {'gravity': 'low'}"),
-        ("policy", "torch", "policy 'torch' is not part of this version; native is the only one"),
+        ("policy", "tork", "policy 'tork' is none: expected native, torch or a class in a file of "
+                           "yours, such as net.py:Net"),
+        ("memory", "lstm", "memory lstm needs a torch policy: add --policy torch"),
+        ("bf16", True, "bf16 True needs a torch policy: add --policy torch"),
     ],
 )  # fmt: skip
 def test_value_that_does_not_fit_is_named_with_what_would(name, value, sentence):
