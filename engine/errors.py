@@ -52,3 +52,7 @@ class CacheError(HeadraceError, OSError):
 
 class WorkerError(HeadraceError, RuntimeError):
     """A worker process raised, ended or hung; its `__cause__` is what an environment raised."""
+
+
+class ConformanceError(HeadraceError, AssertionError):
+    """A vector environment breaks a rule of Gymnasium's contract."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .engine.check import check
+    from .engine.conformance import check_vec_env
     from .engine.errors import HeadraceError
     from .engine.make import make_vec
     from .engine.numba import array, discrete, field, maths, numba_env
@@ -53,6 +54,7 @@ _HOMES = {
     "TrainResult": ".trainers.train",
     "VecEnv": ".engine.vector",
     "array": ".engine.numba",
+    "check_vec_env": ".engine.conformance",
     "check": ".engine.check",
     "discrete": ".engine.numba",
     "evaluate": ".trainers.evaluate",
