@@ -17,6 +17,7 @@ from .engine.resolve import resolve
 from .engine.vector import VecEnv
 from .explain import rules
 from .flags import Verb
+from .recording import drawable
 from .terminal import LETTERS, Terminal, shrink, text_of
 from .trainers.settings import ConfigError, Pairs, setting
 
@@ -35,6 +36,7 @@ class PlayFlags:
         None, "a shipped environment or a file of your own (or --agent)", positional=True
     )
     agent: str | None = setting(None, "watch the agent of the run in this folder")
+    policy: str | None = setting(None, "the agent's policy, net.py:Net, where it is your own")
     seed: int = setting(0, "seed of the first episode", low=0, high=2**62)
     fps: int = setting(12, "steps a second", low=1, high=100)
     params: Pairs = setting(
@@ -71,10 +73,6 @@ def main(argv: list[str]) -> int:
         )
     game = Watched(flags) if flags.agent is not None else Played(flags)
     with closing(game.vec):
-        if not game.vec.spec_.has_draw:
-            raise ArgumentError(
-                f"environment {game.vec.spec_.name!r} cannot be shown: it has no draw function"
-            )
         if terminal:
             try:
                 with Terminal() as screen:
@@ -132,9 +130,9 @@ class Played(Game):
         params: dict[str, Any] = dict(flags.params)
         sizes = {name: int(value) for name, value in params.items() if name.isupper()}
         found = resolve(flags.env, defines=sizes)
-        self.vec = make_vec(
-            flags.env, found.spec.agents, executor="serial", copy=False, seed=flags.seed, **params
-        )
+        rows = found.spec.agents
+        vec = make_vec(flags.env, rows, executor="serial", copy=False, seed=flags.seed, **params)
+        self.vec = drawable(vec, "shown")
         self.vec.reset()
         self.controls = Controls(found.spec, rules(found))
         self.turns = self.controls.turns
@@ -163,9 +161,9 @@ class Watched(Game):
     def __init__(self, flags: PlayFlags) -> None:
         from .trainers.evaluate import EvalConfig, load_agent
 
-        config = EvalConfig(run=str(flags.agent), seed=flags.seed)
+        config = EvalConfig(run=str(flags.agent), seed=flags.seed, policy=flags.policy)
         self._agent = load_agent(config, 1, "NextStep")
-        self.vec = self._agent.vec
+        self.vec = drawable(self._agent.vec, "shown")
 
     def press(self, key: str) -> bool:
         return key == "enter"

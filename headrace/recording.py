@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 from .engine.errors import HeadraceError
+from .engine.vector import VecEnv
 from .images import Frame, Pngs, check_video, video
 from .trainers.evaluate import Agent, EvalConfig, load_agent
 from .trainers.seeds import EVALUATION, world_seeds
@@ -35,10 +37,7 @@ def record(
         check_video(Path(to))
     agent = load_agent(config, 1, "NextStep")
     with closing(agent.vec), ExitStack() as stack:
-        if not agent.vec.spec_.has_draw:
-            raise HeadraceError(
-                f"environment {agent.vec.spec_.name!r} cannot be recorded: it has no draw function"
-            )
+        drawable(agent.vec, "recorded")
         sinks = [stack.enter_context(video(Path(to), fps))] if to is not None else []
         if frames is not None:
             sinks.append(stack.enter_context(Pngs(Path(frames))))
@@ -52,9 +51,22 @@ def record(
     return count
 
 
+def drawable(vec: Any, what: str) -> VecEnv:
+    """`vec`, if it draws itself; HeadraceError otherwise. what: what was to be done with it."""
+    if not isinstance(vec, VecEnv):
+        raise HeadraceError(
+            f"environments in Python cannot be {what} here: use Gymnasium's RecordVideo wrapper"
+        )
+    if not vec.spec_.has_draw:
+        raise HeadraceError(
+            f"environment {vec.spec_.name!r} cannot be {what}: it has no draw function"
+        )
+    return vec
+
+
 def watch(agent: Agent, config: EvalConfig) -> Iterator[Frame]:
     """Frames of world 0, uint8 [height, width, 3]: its start, and what each step leads to."""
-    vec = agent.vec
+    vec = drawable(agent.vec, "watched")
     arrays, obs = vec.buffers.arrays, vec.buffers.obs
     key = int(world_seeds(config.seed, 1, EVALUATION)[0])
     step = episodes = 0

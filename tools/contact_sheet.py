@@ -56,6 +56,7 @@ def played(name: str) -> Iterator[tuple[int, VecEnv]]:
     rng = np.random.default_rng(7)
     rows = WORLDS * spec.agents
     with closing(headrace.make_vec(name, rows, executor="serial", copy=False, seed=7)) as vec:
+        assert isinstance(vec, VecEnv)
         vec.reset()
         yield 0, vec
         for step in range(1, STEPS + 1):

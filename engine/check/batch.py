@@ -114,7 +114,6 @@ class Trace:
         for name in ("state", "obs"):
             self.parts[f"start_{name}"] = np.zeros_like(self.parts[name])
         self.actions = np.zeros((steps + 1, worlds, sizes["actions"]), np.uint8)
-        self.lengths: list[tuple[int, int, bool]] = []  # (world, steps, by termination alone)
 
     def keep(self, memory: Memory, step: int, world: int | None = None) -> None:
         """Records what the arrays hold after a step; world: where a batch of one stands."""

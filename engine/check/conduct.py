@@ -101,7 +101,8 @@ class _Conduct:
         self._params = ""
         if params:
             self._params = str(folder / "params.npz")
-            np.savez(self._params, **{name: np.asarray(each) for name, each in params.items()})
+            values: dict[str, Any] = {name: np.asarray(each) for name, each in params.items()}
+            np.savez(self._params, **values)
         self._steps = steps_for(self.source)
 
     def findings(self, sanitize: bool) -> tuple[Finding, ...]:

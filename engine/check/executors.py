@@ -10,6 +10,7 @@ import numpy as np
 from ..infos import map_arrays
 from ..vector import VecEnv
 from .batch import Source
+from .experiments import SEVERAL, Note
 from .plan import Plan
 from .report import FAIL, PASS, Finding
 
@@ -17,13 +18,13 @@ _WORLDS, _STEPS = 130, 48  # two blocks and a bit
 _THREADS = 3
 
 
-def judge_executors(source: Source) -> Finding:
+def judge_executors(source: Source, note: Note) -> Finding:
     """Steps the same worlds with the serial executor, on threads, and by send and recv."""
     plan = Plan(source.spec, _WORLDS, _STEPS, source.seed + 2)
-    expected = _stepped(source, plan, "serial")
+    expected = _stepped(source, plan, "serial", note)
     for name, found in (
-        ("threads", _stepped(source, plan, "threads")),
-        ("send and recv", _sent(source, plan)),
+        ("threads", _stepped(source, plan, "threads", note)),
+        ("send and recv", _sent(source, plan, note)),
     ):
         bad = (expected != found).any(axis=2)
         if bad.any():
@@ -77,17 +78,18 @@ def _history(source: Source) -> np.ndarray:
     return np.zeros((_STEPS, _WORLDS, size), np.uint8)
 
 
-def _stepped(source: Source, plan: Plan, executor: str) -> np.ndarray:
+def _stepped(source: Source, plan: Plan, executor: str, note: Note) -> np.ndarray:
     """What each world did at each step, uint8 [steps, worlds, bytes]."""
     history, every = _history(source), np.arange(_WORLDS)
     with closing(_vec(source, executor)) as vec:
         for step in range(_STEPS):
+            note(SEVERAL, step + 1)
             vec.step(_actions(vec, plan, step, every))
             _record(vec, history[step], slice(None))
     return history
 
 
-def _sent(source: Source, plan: Plan) -> np.ndarray:
+def _sent(source: Source, plan: Plan, note: Note) -> np.ndarray:
     """The same, each world as soon as it is ready."""
     history = _history(source)
     agents = source.spec.agents
@@ -96,6 +98,7 @@ def _sent(source: Source, plan: Plan) -> np.ndarray:
         vec.send(_actions(vec, plan, 0, np.arange(_WORLDS)))
         flying = _WORLDS
         while flying:
+            note(SEVERAL, int(taken.min()) + 1)
             ready = np.unique(vec.recv()[-1]["env_id"] // agents)
             flying -= len(ready)
             steps = taken[ready]

@@ -208,11 +208,9 @@ def _random_plan(source: Source, worlds: int, done: int) -> Plan:
 
 def _terminated_alone(memory: Memory) -> np.ndarray:
     """Which worlds have a row that was terminated and none that was truncated, bool [worlds]."""
-    terminated, truncated = (
-        memory.arrays[name].reshape(memory.worlds, -1).any(axis=1)
-        for name in ("terminated", "truncated")
-    )
-    return terminated & ~truncated
+    flags = (memory.arrays[name] != 0 for name in ("terminated", "truncated"))
+    terminated, truncated = (np.any(each.reshape(memory.worlds, -1), axis=1) for each in flags)
+    return np.logical_and(terminated, np.logical_not(truncated))
 
 
 def judge_ends(source: Source, lengths: list[tuple[int, bool]], steps: int) -> Finding:

@@ -120,7 +120,8 @@ class Examination:
                 self.experiments.alone()  # first, since the world is known if it crashes
             base = self.experiments.run(guarded=self.job.whole)
             self.note(OUTSIDE, self.job.steps)
-            np.savez(self.job.trace, actions=base.actions, **base.parts)
+            parts: dict[str, Any] = {"actions": base.actions, **base.parts}
+            np.savez(self.job.trace, **parts)
             if self.job.whole:
                 self.findings += judge_numbers(self.source, base)
                 self.findings.append(judge_actions(self.source, base))
@@ -149,7 +150,7 @@ class Examination:
             ("state",),
             "elsewhere in memory",
         )
-        needed = ("state", "written", "addresses")
+        needed: tuple[str, ...] = ("state", "written", "addresses")
         self._same(
             "order",
             base,
@@ -252,7 +253,7 @@ class Examination:
         if plain:
             self.findings.append(judge_ends(self.source, lengths, steps))
             if not self._skips("executors", ("state", "written", "addresses", "order")):
-                self.findings.append(judge_executors(self.source))
+                self.findings.append(judge_executors(self.source, self.note))
 
 
 if __name__ == "__main__":
