@@ -15,8 +15,15 @@ cdef extern from "../../engine/core/pool.h" nogil:
     ctypedef struct hr_pool:
         pass
     ctypedef void (*hr_task_fn)(void *, int64_t, int) noexcept
+    ctypedef struct hr_job:
+        hr_task_fn fn
+        void *arg
+        int64_t tasks
     ctypedef struct hr_pool_api:
         void (*run)(hr_pool *, hr_task_fn, void *, int64_t) noexcept
+        void (*submit)(hr_pool *, hr_job *) noexcept
+        void (*wait)(hr_pool *, hr_job *) noexcept
+        int (*done)(hr_pool *, hr_job *) noexcept
         int (*threads)(const hr_pool *) noexcept
 
 
@@ -54,7 +61,7 @@ cdef extern from "kernels.h" nogil:
 
     ctypedef struct hr_loss_options:
         float clip, value_clip, value_coef, entropy_coef
-        float advantage_mean, advantage_scale, scale
+        float advantage_mean, advantage_scale, scale, weight_max
 
     ctypedef struct hr_draw:
         uint64_t key, step
@@ -69,9 +76,20 @@ cdef extern from "kernels.h" nogil:
     ctypedef struct hr_gae_options:
         float gamma
         float lambda_ "lambda"
+        float rho_max, c_max
+
+    ctypedef struct hr_gae_rows:
+        const float *reward
+        const float *value
+        const float *done
+        const float *bootstrap
+        const float *valid
+        const float *last
+        const float *logp
+        const float *current
 
     ctypedef struct hr_moments:
-        double count, advantage, advantage2, ret, ret2
+        double count, advantage, advantage2, ret, ret2, error, error2
 
     ctypedef struct hr_kernels:
         const char *name
@@ -82,8 +100,7 @@ cdef extern from "kernels.h" nogil:
         void (*observe)(int, const float *, const float *, const float *, double *,
                         double *) noexcept nogil
         void (*normalize)(int, const float *, const float *, float, float *) noexcept nogil
-        void (*gae)(int, int, const float *, const float *, const float *, const float *,
-                    const float *, const float *, const hr_gae_options *, float *, float *,
+        void (*gae)(int, int, const hr_gae_rows *, const hr_gae_options *, float *, float *,
                     hr_moments *) noexcept
         void (*adam)(int64_t, const float *, const hr_adam_options *, float *, float *,
                      float *) noexcept
@@ -105,6 +122,15 @@ cdef extern from "rollout.h" nogil:
         float ret
         int32_t length
 
+    ctypedef struct hr_fault:
+        int32_t kind, step
+        int64_t row
+        int32_t feature
+        float value
+
+    ctypedef struct hr_block_log:
+        int64_t episodes
+
     ctypedef struct hr_rollout:
         int32_t horizon, blocks, agents, features, heads, mask_size
         int64_t tiles
@@ -119,11 +145,17 @@ cdef extern from "rollout.h" nogil:
         float *valid
         float *advantage
         float *ret
+        float *last
         int32_t *tile_rows
         hr_moments *moments
+        int64_t *versions
+        double *obs_centres
+        double *reward_centres
         double *obs_sums
         double *reward_sums
         hr_episode *episodes
+        hr_episode *block_episodes
+        hr_block_log *logs
         int64_t episode_count, valid_rows
 
     ctypedef struct hr_weights:
@@ -131,35 +163,49 @@ cdef extern from "rollout.h" nogil:
         const float *obs_mean
         const float *obs_scale
         float reward_mean, reward_scale
+        int64_t version
 
-    ctypedef struct hr_fault:
-        int32_t kind, step
-        int64_t row
-        int32_t feature
-        float value
+
+cdef extern from "slots.h" nogil:
+    ctypedef struct hr_slot:
+        hr_weights weights
+
+    ctypedef struct hr_slots:
+        hr_slot *slot
+        int32_t count
+
+    void hr_slots_init(hr_slots *, const hr_weights *) noexcept
+    int hr_slots_claim(hr_slots *) noexcept
+    void hr_slots_publish(hr_slots *, int, const hr_weights *) noexcept
 
 
 cdef extern from "collect.h" nogil:
-    ctypedef struct hr_block_log:
-        int64_t episodes
-
     ctypedef struct hr_collector:
         const hr_net *net
         const hr_kernels *kernels
         hr_vec *vec
         hr_gae_options gae
         float obs_clip, reward_clip
-        uint64_t key, step
+        uint64_t key
         float *discounted
         char *scratch
         int64_t scratch_size
-        hr_episode *block_episodes
-        hr_block_log *logs
         double *seconds
 
-    int64_t hr_collect_scratch(const hr_net *, int) noexcept
-    hr_fault hr_collect(hr_collector *, const hr_weights *, hr_rollout *, const hr_pool_api *,
-                        hr_pool *) noexcept
+    ctypedef struct hr_share:
+        hr_collector *collector
+        int32_t first, blocks
+        uint64_t step
+        const hr_weights *weights
+        hr_slots *slots
+        hr_rollout *rollout
+        hr_job job
+
+    int64_t hr_collect_scratch(const hr_net *) noexcept
+    void hr_share_start(hr_share *, const hr_pool_api *, hr_pool *) noexcept
+    void hr_share_run(hr_share *, const hr_pool_api *, hr_pool *) noexcept
+    void hr_share_wait(hr_share *, const hr_pool_api *, hr_pool *) noexcept
+    hr_fault hr_collect_finish(hr_rollout *) noexcept
 
 
 cdef extern from "learn.h" nogil:
@@ -169,9 +215,17 @@ cdef extern from "learn.h" nogil:
         int32_t epochs, minibatches, normalize_advantage
         float clip, value_clip, value_coef, entropy_coef, max_grad_norm
         float lr, beta1, beta2, eps
+        int32_t correction, lagged
+        float weight_max
+        hr_gae_options gae
 
     ctypedef struct hr_learn_stats:
         double policy_loss, value_loss, entropy, kl, clip_fraction, grad_norm, explained_variance
+        double ess
+
+    ctypedef struct hr_reference:
+        const float *logp
+        const float *proximal
 
     ctypedef struct hr_learner:
         const hr_net *net
@@ -182,6 +236,8 @@ cdef extern from "learn.h" nogil:
         int64_t steps
         uint64_t key, shuffles
         int32_t *order
+        float *current
+        double *weights
         float *grads
         double *sums
         char *scratch
@@ -191,5 +247,7 @@ cdef extern from "learn.h" nogil:
     int64_t hr_learn_scratch(const hr_net *) noexcept
     hr_fault hr_learn(hr_learner *, const hr_rollout *, const hr_learn_options *,
                       const hr_pool_api *, hr_pool *, hr_learn_stats *) noexcept
-    void hr_gradient(hr_learner *, const hr_rollout *, const int32_t *, int64_t,
+    void hr_gradient(hr_learner *, const hr_rollout *, hr_reference, const int32_t *, int64_t,
                      const hr_loss_options *, const hr_pool_api *, hr_pool *) noexcept
+    void hr_current(hr_learner *, const hr_rollout *, int64_t, const hr_pool_api *,
+                    hr_pool *) noexcept

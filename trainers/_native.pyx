@@ -5,6 +5,7 @@ Each public method checks what it is given once; below it runs C code (csrc/) th
 policy.py, collector.py and learner.py are what the rest of the package uses.
 """
 
+cimport cython
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
@@ -24,6 +25,7 @@ STAGES = (
     "env", "encode", "forward", "sample", "record", "advantage",
     "learn_forward", "loss", "backward", "optimizer",
 )
+CORRECTIONS = ("none", "clip", "vtrace", "decoupled")  # as hr_correction counts
 FAULTS = ("", "observation", "reward", "loss", "gradient")
 
 
@@ -59,12 +61,25 @@ cdef void run_serial(hr_pool *pool, hr_task_fn fn, void *arg, int64_t tasks) noe
         fn(arg, task, 0)
 
 
+cdef void submit_serial(hr_pool *pool, hr_job *job) noexcept nogil:
+    run_serial(pool, job.fn, job.arg, job.tasks)
+
+
+cdef void wait_serial(hr_pool *pool, hr_job *job) noexcept nogil:
+    pass
+
+
+cdef int done_serial(hr_pool *pool, hr_job *job) noexcept nogil:
+    return 1
+
+
 cdef int one_thread(const hr_pool *pool) noexcept nogil:
     return 1
 
 
 cdef hr_pool_api SERIAL
-SERIAL.run = run_serial
+SERIAL.run, SERIAL.submit, SERIAL.wait = run_serial, submit_serial, wait_serial
+SERIAL.done = done_serial
 SERIAL.threads = one_thread
 
 
@@ -240,6 +255,39 @@ cdef class Weights:
         self.weights.obs_scale = <const float *>data(obs_scale)
         self.weights.reward_mean = reward_mean
         self.weights.reward_scale = reward_scale
+        self.weights.version = version
+
+
+cdef class Slots:
+    """Weights that actors pick up while a learner publishes newer ones (csrc/slots.h)."""
+
+    cdef hr_slots slots
+    cdef list held  # keeps alive what each slot points to
+
+    def __cinit__(self):
+        memset(&self.slots, 0, sizeof(hr_slots))
+
+    def __init__(self, Weights first not None, readers):
+        """readers: threads that may act at once."""
+        if self.slots.slot != NULL:
+            raise RuntimeError("Slots is initialised already")
+        self.slots.count = readers + 2
+        self.slots.slot = <hr_slot *>calloc(self.slots.count, sizeof(hr_slot))
+        if self.slots.slot == NULL:
+            raise MemoryError()
+        self.held = [first] + [None] * (readers + 1)
+        hr_slots_init(&self.slots, &first.weights)
+
+    def publish(self, Weights weights not None):
+        """Makes these the newest. From one thread at a time."""
+        cdef int claimed
+        with nogil:
+            claimed = hr_slots_claim(&self.slots)
+        self.held[claimed] = weights
+        hr_slots_publish(&self.slots, claimed, &weights.weights)
+
+    def __dealloc__(self):
+        free(self.slots.slot)
 
 
 cdef class Rollout:
@@ -248,14 +296,17 @@ cdef class Rollout:
     Attributes: obs [tiles, features, 64], actions int32 [tiles, heads, 64] (floats by their
     bits, as sampled), mask uint8 [tiles, mask_size, 64] or None, and float32 [tiles, 64]: logp,
     value, reward, done, bootstrap, valid, advantage, ret (the value target); tile_rows int32
-    [tiles]; version of the weights that acted; steps: valid rows.
+    [tiles]; last float32 [blocks, agents * 64]: V(observation) after the last step;
+    block_versions int64 [blocks]: of the weights that acted; version: the oldest of them;
+    steps: valid rows.
     """
 
     cdef hr_rollout ro
     cdef readonly Net net
     cdef readonly object obs, actions, mask, logp, value, reward, done, bootstrap, valid
-    cdef readonly object advantage, ret, tile_rows, obs_sums, reward_sums, moments
-    cdef object episodes
+    cdef readonly object advantage, ret, last, tile_rows, obs_sums, reward_sums, moments
+    cdef readonly object block_versions, obs_centres, reward_centres
+    cdef object episodes, block_episodes, logs
     cdef public int64_t version
 
     def __init__(self, Net net not None, *, horizon, worlds, agents, normalize_obs=False,
@@ -275,10 +326,16 @@ cdef class Rollout:
         self.bootstrap, self.valid = aligned(rows, np.float32), aligned(rows, np.float32)
         self.advantage, self.ret = aligned(rows, np.float32), aligned(rows, np.float32)
         self.tile_rows = aligned(tiles, np.int32)
-        self.moments = aligned((blocks, 5), np.float64)
+        self.last = aligned((blocks, agents * HR_TILE), np.float32)
+        self.moments = aligned((blocks, 7), np.float64)
+        self.block_versions = np.zeros(blocks, np.int64)
         self.obs_sums = aligned((blocks, 2, ro.features), np.float64) if normalize_obs else None
         self.reward_sums = aligned((blocks, 3), np.float64) if normalize_reward else None
+        self.obs_centres = aligned((blocks, ro.features), np.float64) if normalize_obs else None
+        self.reward_centres = aligned(blocks, np.float64) if normalize_reward else None
         self.episodes = aligned((tiles * HR_TILE, 4), np.int32)
+        self.block_episodes = aligned((tiles * HR_TILE, 4), np.int32)
+        self.logs = aligned(blocks * sizeof(hr_block_log), np.uint8)
         ro.obs, ro.actions = <float *>data(self.obs), <int32_t *>data(self.actions)
         ro.mask = NULL if self.mask is None else <uint8_t *>data(self.mask)
         ro.logp, ro.value = <float *>data(self.logp), <float *>data(self.value)
@@ -289,7 +346,14 @@ cdef class Rollout:
         ro.moments = <hr_moments *>data(self.moments)
         ro.obs_sums = NULL if self.obs_sums is None else <double *>data(self.obs_sums)
         ro.reward_sums = NULL if self.reward_sums is None else <double *>data(self.reward_sums)
+        ro.last, ro.versions = <float *>data(self.last), <int64_t *>data(self.block_versions)
+        if normalize_obs:
+            ro.obs_centres = <double *>data(self.obs_centres)
+        if normalize_reward:
+            ro.reward_centres = <double *>data(self.reward_centres)
         ro.episodes = <hr_episode *>data(self.episodes)
+        ro.block_episodes = <hr_episode *>data(self.block_episodes)
+        ro.logs = <hr_block_log *>data(self.logs)
 
     @property
     def horizon(self):
@@ -320,6 +384,23 @@ cdef class Rollout:
     def episode_rows(self):
         """int32 [episodes]: the row in which each was played."""
         return self.episodes[: self.ro.episode_count, 1]
+
+    def lag(self, int64_t version):
+        """(mean, greatest) number of updates between the weights that acted and `version`,
+        over valid rows."""
+        rows = self.tile_rows.reshape(self.ro.blocks, -1).sum(1)
+        lags = version - self.block_versions
+        if not rows.any():
+            return 0.0, 0
+        return float((rows * lags).sum() / rows.sum()), int(lags[rows > 0].max())
+
+    def set_weights(self, Weights weights not None):
+        """Notes the weights that acted and normalised in all blocks."""
+        self.block_versions[:] = self.version = weights.version
+        if self.obs_centres is not None:
+            self.obs_centres[:] = weights.obs_mean
+        if self.reward_centres is not None:
+            self.reward_centres[:] = weights.weights.reward_mean
 
     def set_episodes(self, episodes):
         """The finished episodes, int32 [k, 4]: step, row, return (by its bits), length; sorted
@@ -357,16 +438,18 @@ cdef class Rollout:
         last: float32 [blocks, agents * 64], V(observation) after each row's last step."""
         cdef hr_gae_options options
         cdef int64_t b, width = self.ro.agents * HR_TILE, size = self.ro.horizon * width
-        cdef const float *value = <const float *>data(
-            _checked(last, np.float32, self.ro.blocks * width, "last"))
+        cdef hr_gae_rows rows
+        self.last.reshape(-1)[:] = _checked(last, np.float32, self.ro.blocks * width, "last")
         options.gamma, options.lambda_ = gamma, gae_lambda
+        rows.logp = rows.current = NULL
         memset(self.ro.moments, 0, self.ro.blocks * sizeof(hr_moments))
         for b in range(self.ro.blocks):
-            self.net.kernels.gae(
-                self.ro.horizon, width, self.ro.reward + b * size, self.ro.value + b * size,
-                self.ro.done + b * size, self.ro.bootstrap + b * size, self.ro.valid + b * size,
-                value + b * width, &options, self.ro.advantage + b * size, self.ro.ret + b * size,
-                &self.ro.moments[b])
+            rows.reward, rows.value = self.ro.reward + b * size, self.ro.value + b * size
+            rows.done, rows.bootstrap = self.ro.done + b * size, self.ro.bootstrap + b * size
+            rows.valid, rows.last = self.ro.valid + b * size, self.ro.last + b * width
+            self.net.kernels.gae(self.ro.horizon, width, &rows, &options,
+                                 self.ro.advantage + b * size, self.ro.ret + b * size,
+                                 &self.ro.moments[b])
         self.tile_rows[:] = (self.valid > 0).sum(1)
         self.ro.valid_rows = int(self.tile_rows.sum())
 
@@ -376,11 +459,11 @@ cdef class Rollout:
         self.tile_rows[:] = (self.valid > 0).sum(1)
         self.ro.valid_rows = int(self.tile_rows.sum())
         live = self.valid > 0
-        wide = [array[live].astype(np.float64) for array in (self.advantage, self.ret)]
+        advantage, ret = (a[live].astype(np.float64) for a in (self.advantage, self.ret))
         self.moments[:] = 0.0
         self.moments[0] = [
-            self.ro.valid_rows, wide[0].sum(), (wide[0] ** 2).sum(), wide[1].sum(),
-            (wide[1] ** 2).sum(),
+            self.ro.valid_rows, advantage.sum(), (advantage**2).sum(), ret.sum(), (ret**2).sum(),
+            advantage.sum(), (advantage**2).sum(),
         ]
 
 
@@ -397,8 +480,9 @@ cdef class Collector:
     cdef hr_collector collector
     cdef Net net
     cdef Workers workers
-    cdef object vec, discounted, scratch, episodes, logs, seconds
-    cdef readonly int horizon
+    cdef object vec, discounted, scratch, seconds
+    cdef readonly list shares
+    cdef readonly int horizon, blocks
 
     def __init__(self, Net net not None, vec, Workers workers not None, *, horizon, float gamma,
                  float gae_lambda, key, float obs_clip, float reward_clip, profile=False):
@@ -410,21 +494,17 @@ cdef class Collector:
         c.net, c.kernels = &net.net, net.kernels
         c.gae.gamma, c.gae.lambda_ = gamma, gae_lambda
         c.obs_clip, c.reward_clip, c.key = obs_clip, reward_clip, key
-        agents = c.vec.env.agents
-        blocks = (c.vec.worlds + HR_TILE - 1) // HR_TILE
-        c.scratch_size = hr_collect_scratch(&net.net, agents)
+        self.blocks = (c.vec.worlds + HR_TILE - 1) // HR_TILE
+        c.scratch_size = hr_collect_scratch(&net.net)
         self.scratch = aligned(c.scratch_size * workers.threads, np.uint8)
-        self.episodes = aligned((blocks * horizon * agents * HR_TILE, 4), np.int32)
-        self.logs = aligned(blocks * sizeof(hr_block_log), np.uint8)
         c.scratch = <char *>data(self.scratch)
-        c.block_episodes = <hr_episode *>data(self.episodes)
-        c.logs = <hr_block_log *>data(self.logs)
         if reward_clip > 0:
             self.discounted = aligned(c.vec.rows, np.float32)
             c.discounted = <float *>data(self.discounted)
         if profile:
             self.seconds = aligned((workers.threads, HR_TIMES), np.float64)
             c.seconds = <double *>data(self.seconds)
+        self.shares = [Share(self, 0, self.blocks)]
 
     def new_rollout(self):
         """A rollout with the shapes that `collect` fills."""
@@ -437,17 +517,37 @@ cdef class Collector:
 
     def collect(self, Weights weights not None, Rollout rollout not None):
         """Fills a rollout that `new_rollout` made; returns None or a fault."""
+        cdef Share share
+        for share in self.shares:
+            share.run(rollout, weights)
+        return self.finish(rollout)
+
+    def finish(self, Rollout rollout not None):
+        """What remains once all shares have filled their parts; returns None or a fault."""
         cdef hr_fault fault
         with nogil:
-            fault = hr_collect(&self.collector, &weights.weights, &rollout.ro, self.workers.api,
-                               self.workers.pool)
-        rollout.version = weights.version
+            fault = hr_collect_finish(&rollout.ro)
+        rollout.version = rollout.block_versions.min()
         return fault_tuple(fault)
+
+    def split(self, int count):
+        """Cuts the blocks into `count` shares, which may be started apart."""
+        bounds = [k * self.blocks // count for k in range(count + 1)]
+        step = self.step
+        self.shares = [Share(self, lo, hi - lo) for lo, hi in zip(bounds, bounds[1:])]
+        self.set_step(step)
+
+    cdef int set_step(self, step) except -1:
+        cdef Share share
+        for share in self.shares:
+            share.share.step = step
+        return 0
 
     @property
     def step(self):
-        """Steps of every row since the run began."""
-        return self.collector.step
+        """Steps of every row since the run began, once all shares are idle."""
+        cdef Share share = self.shares[0]
+        return share.share.step
 
     def profile(self):
         """Seconds per stage, summed over threads; {} without profile=True."""
@@ -455,16 +555,75 @@ cdef class Collector:
 
     def state_dict(self):
         """Everything that `load_state_dict` needs."""
-        state = {"step": int(self.collector.step)}
+        state = {"step": int(self.step)}
         if self.discounted is not None:
             state["discounted"] = self.discounted.copy()
         return state
 
     def load_state_dict(self, state):
         """Continues where `state_dict` was taken."""
-        self.collector.step = state["step"]
+        self.set_step(state["step"])
         if self.discounted is not None:
             self.discounted[:] = state["discounted"]
+
+
+@cython.no_gc_clear
+cdef class Share:
+    """An actor: some blocks of a collector, stepped by jobs of their own (an hr_share)."""
+
+    cdef hr_share share
+    cdef Collector collector
+    cdef object in_use  # the rollout, weights and slots of the job under way
+    cdef readonly bint busy
+
+    def __init__(self, Collector collector not None, int first, int blocks):
+        if self.busy:
+            raise RuntimeError("Share is busy")
+        self.collector = collector
+        self.share.collector = &collector.collector
+        self.share.first, self.share.blocks = first, blocks
+
+    cdef int prepare(self, Rollout rollout, Weights weights, Slots slots) except -1:
+        if self.busy:
+            raise RuntimeError("a share was started twice")
+        self.in_use = rollout, weights, slots
+        self.share.rollout = &rollout.ro
+        self.share.weights = NULL if weights is None else &weights.weights
+        self.share.slots = NULL if slots is None else &slots.slots
+        return 0
+
+    cdef int run(self, Rollout rollout, Weights weights) except -1:
+        self.prepare(rollout, weights, None)
+        with nogil:
+            hr_share_run(&self.share, self.collector.workers.api, self.collector.workers.pool)
+        return 0
+
+    def start(self, Rollout rollout not None, Weights weights=None, Slots slots=None):
+        """Starts to fill this share's part of the rollout: by `weights` throughout, or by the
+        newest in `slots` when each block begins."""
+        if (weights is None) == (slots is None):
+            raise ValueError("start() takes either weights or slots")
+        self.prepare(rollout, weights, slots)
+        self.busy = True
+        with nogil:
+            hr_share_start(&self.share, self.collector.workers.api, self.collector.workers.pool)
+
+    def done(self):
+        """Whether nothing is left to wait for; never blocks."""
+        return not self.busy or bool(
+            self.collector.workers.api.done(self.collector.workers.pool, &self.share.job))
+
+    def wait(self):
+        """Helps until the part is filled."""
+        if self.busy:
+            with nogil:
+                hr_share_wait(&self.share, self.collector.workers.api,
+                              self.collector.workers.pool)
+            self.busy, self.in_use = False, None
+
+    def __dealloc__(self):
+        if self.busy:  # the pool holds a pointer into this object
+            hr_share_wait(&self.share, self.collector.workers.api, self.collector.workers.pool)
 
 
 cdef class Learner:
@@ -475,11 +634,12 @@ cdef class Learner:
     cdef readonly Net net
     cdef Workers workers
     cdef readonly object params, m, v, grads, sums
-    cdef object order, scratch, seconds
+    cdef object order, current, weights, scratch, seconds
 
     def __init__(self, Net net not None, Workers workers not None, params, *, key, epochs,
                  minibatches, normalize_advantage, clip, value_clip, value_coef, max_grad_norm,
-                 betas, eps, profile=False):
+                 betas, eps, correction="clip", weight_max=1.0, gamma=1.0, gae_lambda=1.0,
+                 rho_max=1.0, c_max=1.0, profile=False):
         cdef hr_learner *l = &self.learner
         cdef hr_learn_options *o = &self.options
         self.net, self.workers = net, workers
@@ -500,6 +660,9 @@ cdef class Learner:
         o.epochs, o.minibatches, o.normalize_advantage = epochs, minibatches, normalize_advantage
         o.clip, o.value_clip, o.value_coef = clip, value_clip, value_coef
         o.max_grad_norm, o.beta1, o.beta2, o.eps = max_grad_norm, betas[0], betas[1], eps
+        o.correction, o.weight_max = CORRECTIONS.index(correction), weight_max
+        o.gae.gamma, o.gae.lambda_ = gamma, gae_lambda
+        o.gae.rho_max, o.gae.c_max = rho_max, c_max
 
     cdef int fit(self, Rollout rollout) except -1:
         """Room for the order of the rollout's tiles."""
@@ -512,11 +675,26 @@ cdef class Learner:
             self.learner.order = <int32_t *>data(self.order)
         return 0
 
-    def learn(self, Rollout rollout not None, float lr, float entropy_coef):
-        """One update; (fault or None, statistics in the order of hr_learn_stats)."""
+    cdef int fit_current(self, Rollout rollout) except -1:
+        """Room for what is computed of rollouts that lag."""
+        self.fit(rollout)
+        if self.current is None or len(self.current) < rollout.ro.tiles:
+            self.current = aligned((rollout.ro.tiles, HR_TILE), np.float32)
+            self.weights = aligned((rollout.ro.tiles, 2), np.float64)
+            self.learner.current = <float *>data(self.current)
+            self.learner.weights = <double *>data(self.weights)
+        return 0
+
+    def learn(self, Rollout rollout not None, float lr, float entropy_coef, *, lagged=False):
+        """One update; (fault or None, statistics in the order of hr_learn_stats).
+
+        lagged: rows of the rollout were acted by older weights than the learner's."""
         cdef hr_fault fault
         cdef hr_learn_stats s
         self.fit(rollout)
+        if lagged:
+            self.fit_current(rollout)
+        self.options.lagged = lagged
         self.options.lr, self.options.entropy_coef = lr, entropy_coef
         with nogil:
             fault = hr_learn(&self.learner, &rollout.ro, &self.options, self.workers.api,
@@ -524,21 +702,39 @@ cdef class Learner:
         if fault.kind:
             return fault_tuple(fault), ()
         return None, (s.policy_loss, s.value_loss, s.entropy, s.kl, s.clip_fraction, s.grad_norm,
-                      s.explained_variance)
+                      s.explained_variance, s.ess)
+
+    def current_logp(self, Rollout rollout not None):
+        """Log-probabilities [tiles, 64] of the rollout's actions under the parameters, and per
+        tile [tiles, 2] the sums of the rows' weights (current / behaviour) and their squares."""
+        self.fit_current(rollout)
+        with nogil:
+            hr_current(&self.learner, &rollout.ro, 1, self.workers.api, self.workers.pool)
+        tiles = rollout.ro.tiles
+        return self.current[:tiles].copy(), self.weights[:tiles].copy()
 
     def gradient(self, Rollout rollout not None, float entropy_coef, *, float advantage_mean=0.0,
-                 float advantage_scale=1.0):
+                 float advantage_scale=1.0, proximal=None):
         """Gradient of the mean loss over the whole rollout, [num_params], and the sums of the
-        loss; changes no parameter."""
+        loss; changes no parameter.
+
+        proximal: log-probabilities float32 [tiles, 64] that the ratio is taken to; rows are
+        then weighed by proximal / behaviour. None: the behaviour policy's, and no weights."""
         cdef hr_loss_options loss
+        cdef hr_reference reference
+        reference.logp, reference.proximal = rollout.ro.logp, NULL
+        if proximal is not None:
+            own = aligned((rollout.ro.tiles, HR_TILE), np.float32)
+            own[:] = proximal
+            reference.proximal = <const float *>data(own)
         self.fit(rollout)
         order = np.arange(rollout.ro.tiles, dtype=np.int32)
         loss.clip, loss.value_clip = self.options.clip, self.options.value_clip
         loss.value_coef, loss.entropy_coef = self.options.value_coef, entropy_coef
         loss.advantage_mean, loss.advantage_scale = advantage_mean, advantage_scale
-        loss.scale = 1.0 / rollout.ro.valid_rows
-        hr_gradient(&self.learner, &rollout.ro, <const int32_t *>data(order), rollout.ro.tiles,
-                    &loss, self.workers.api, self.workers.pool)
+        loss.scale, loss.weight_max = 1.0 / rollout.ro.valid_rows, self.options.weight_max
+        hr_gradient(&self.learner, &rollout.ro, reference, <const int32_t *>data(order),
+                    rollout.ro.tiles, &loss, self.workers.api, self.workers.pool)
         return self.grads[0].copy(), self.sums[0].copy()
 
     def profile(self):
@@ -558,20 +754,25 @@ cdef class Learner:
         self.learner.steps, self.learner.shuffles = state["steps"], state["shuffles"]
 
 
-def gae(reward, value, done, bootstrap, valid, last, float gamma, float gae_lambda):
+def gae(reward, value, done, bootstrap, valid, last, float gamma, float gae_lambda, *,
+        logp=None, current=None, float rho_max=1.0, float c_max=1.0):
     """Advantages and value targets of float32 arrays [steps, rows], rows a multiple of 64, on
-    64-byte boundaries; last [rows]."""
+    64-byte boundaries; last [rows]. With logp and current (of the behaviour and of the current
+    policy) V-trace."""
+    cdef hr_gae_rows rows
     cdef hr_gae_options options
     cdef hr_moments moments
     memset(&moments, 0, sizeof(moments))
     options.gamma, options.lambda_ = gamma, gae_lambda
     advantage, ret = aligned(reward.shape, np.float32), aligned(reward.shape, np.float32)
-    hr_kernels_get().gae(
-        len(reward), reward.shape[1], <const float *>data(reward), <const float *>data(value),
-        <const float *>data(done), <const float *>data(bootstrap), <const float *>data(valid),
-        <const float *>data(last), &options, <float *>data(advantage), <float *>data(ret),
-        &moments,
-    )
+    options.rho_max, options.c_max = rho_max, c_max
+    rows.reward, rows.value = <const float *>data(reward), <const float *>data(value)
+    rows.done, rows.bootstrap = <const float *>data(done), <const float *>data(bootstrap)
+    rows.valid, rows.last = <const float *>data(valid), <const float *>data(last)
+    rows.logp = NULL if logp is None else <const float *>data(logp)
+    rows.current = NULL if current is None else <const float *>data(current)
+    hr_kernels_get().gae(len(reward), reward.shape[1], &rows, &options, <float *>data(advantage),
+                         <float *>data(ret), &moments)
     return advantage, ret
 
 

@@ -110,7 +110,7 @@ class FusedCollector:
         return rollout
 
     def _error(self, kind: str, step: int, row: int, feature: int, value: float) -> NonFiniteError:
-        at = self._native.step + step
+        at = self._native.step - self._native.horizon + step
         name = self.policy.feature_name(feature) if kind == "observation" else None
         what = f"observation {name!r}" if name else "the reward"
         return NonFiniteError(

@@ -15,6 +15,9 @@ from .normalize import RunningMoments
 from .policy import PolicySpec, seed_key
 from .rollout import NonFiniteError
 
+RHO_MAX, C_MAX = 1.0, 1.0  # bounds of V-trace's ratios (Espeholt et al. 2018)
+WEIGHT_MAX = 5.0  # bound of the decoupled objective's weights
+
 
 class LearnStats(NamedTuple):
     """One update in numbers: means over its minibatches, weighted by rows."""
@@ -26,6 +29,9 @@ class LearnStats(NamedTuple):
     clip_fraction: float  # share of rows whose ratio left the clip range
     grad_norm: float  # length of the gradient before clipping, mean over minibatches
     explained_variance: float  # of the returns by the values; NaN when all returns are equal
+    ess: float = 1.0  # effective sample size of the rows' weights, as a share of the rows
+    lag: float = 0.0  # updates between the weights that acted and those that learned, mean
+    lag_max: int = 0  # the greatest
 
 
 class NativeLearner:
@@ -51,6 +57,9 @@ class NativeLearner:
         normalize_advantage: bool = True,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-5,
+        correction: str = "clip",
+        gamma: float = 0.99,
+        gae_lambda: float = 0.95,
         profile: bool = False,
     ) -> None:
         """Arguments:
@@ -64,11 +73,18 @@ class NativeLearner:
         max_grad_norm: bound of the gradient's length; 0: none.
         normalize_advantage: by mean and deviation over the rollout.
         betas, eps: Adam's.
+        correction: what is done about rows of older weights: none, clip, vtrace or decoupled
+            (docs/async.md says what each does).
+        gamma, gae_lambda: of V-trace.
         profile: measure the time of each stage (see `profile`), which costs a few per cent.
         """
         for name, count in (("minibatches", minibatches), ("epochs", epochs)):
             if count < 1:
                 raise ArgumentError(f"{name} is {count}: expected at least 1")
+        if correction not in _native.CORRECTIONS:
+            raise ArgumentError(
+                f"correction is {correction!r}: expected one of {', '.join(_native.CORRECTIONS)}"
+            )
         self.policy = policy
         workers = _native.Workers(pool_api, None if pool is None else pool.capsule)
         self._native = _native.Learner(
@@ -85,6 +101,12 @@ class NativeLearner:
             max_grad_norm=max_grad_norm,
             betas=betas,
             eps=eps,
+            correction=correction,
+            weight_max=WEIGHT_MAX,
+            gamma=gamma,
+            gae_lambda=gae_lambda,
+            rho_max=RHO_MAX,
+            c_max=C_MAX,
             profile=profile,
         )
         self._obs = RunningMoments(policy.features)
@@ -100,7 +122,8 @@ class NativeLearner:
         Raises:
             NonFiniteError: the loss or the gradient is NaN or infinite.
         """
-        fault, numbers = self._native.learn(rollout, lr, ent_coef)
+        lag, lag_max = rollout.lag(self.version)
+        fault, numbers = self._native.learn(rollout, lr, ent_coef, lagged=lag_max > 0)
         if fault is not None:
             raise self._error(*fault)
         self.version += 1
@@ -108,18 +131,23 @@ class NativeLearner:
             self.observe(rollout)
         else:
             self.weights = self._publish()
-        return LearnStats._make(numbers)
+        return LearnStats(*numbers, lag=lag, lag_max=lag_max)
 
     def observe(self, rollout: Rollout) -> None:
         """Takes in the rollout's statistics of observations and rewards. `learn` does; by itself
         it serves to settle the normalisation before the first update; `weights` follow."""
-        if rollout.obs_sums is not None:
-            sums = rollout.obs_sums.sum(0)
-            self._obs.merge(rollout.steps, sums[0], sums[1], self.weights.obs_mean)
-        if rollout.reward_sums is not None:
-            count, total, square = rollout.reward_sums.sum(0)
-            mean = np.float32(self.weights.reward_mean)
-            self._returns.merge(count, np.array([total]), np.array([square]), mean)
+        rows = rollout.tile_rows.reshape(len(rollout.block_versions), -1).sum(1)
+        for version in np.unique(rollout.block_versions):  # each with a centre of its own
+            blocks = rollout.block_versions == version
+            first = int(blocks.argmax())
+            if rollout.obs_sums is not None:
+                sums = rollout.obs_sums[blocks].sum(0)
+                centre = rollout.obs_centres[first]
+                self._obs.merge(float(rows[blocks].sum()), sums[0], sums[1], centre)
+            if rollout.reward_sums is not None:
+                count, total, square = rollout.reward_sums[blocks].sum(0)
+                centre = rollout.reward_centres[first : first + 1]
+                self._returns.merge(count, np.array([total]), np.array([square]), centre)
         self._measure()
         self.weights = self._publish()
 

@@ -74,6 +74,11 @@ class SteppedRollout(Rollout):
             name: getattr(self, name).reshape(-1) for name in names
         }
 
+    def lag(self, version: int) -> tuple[float, int]:
+        """See Rollout; here every step has a version of its own."""
+        lags = version - self.versions[self.flat["valid"] > 0]
+        return (float(lags.mean()), int(lags.max())) if len(lags) else (0.0, 0)
+
     def place(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Places of the rows' first steps."""
         return rows // self.width * (self.horizon * self.width) + rows % self.width

@@ -271,6 +271,7 @@ class SteppedCollector:
             last[flying] = self._under_way.value
         if ro.obs.size:  # a native policy's
             ro.encode(ro.raw, weights, self._obs_clip)
+        ro.set_weights(weights)
         ended = np.concatenate([np.zeros((0, 4), np.int32), *self._ended])
         ro.set_episodes(ended[np.lexsort((ended[:, 1], ended[:, 0]))])
         ro.finish(last, self._gamma, self._lambda)

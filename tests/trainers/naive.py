@@ -135,14 +135,22 @@ def logp_and_entropy(policy, params, out, actions, mask):
 # ---- loss and gradient -------------------------------------------------------------------
 
 
-def loss_sums(policy, params, rows, *, clip, vf_clip, advantage_mean=0.0, advantage_scale=1.0):
-    """Sums over valid rows: policy loss, value loss, entropy, KL (k3), clipped rows."""
+def loss_sums(
+    policy, params, rows, *, clip, vf_clip, advantage_mean=0.0, advantage_scale=1.0, weight_max=5.0
+):
+    """Sums over valid rows: policy loss, value loss, entropy, KL (k3), clipped rows.
+
+    With rows["proximal"] the objective is decoupled (Hilton et al. 2021): the ratio is taken to
+    the proximal policy, and rows are weighed by proximal / behaviour, at most weight_max."""
     out = forward(policy, params, rows["obs"])
     logp, entropy = logp_and_entropy(policy, params, out, rows["actions"], rows["mask"])
-    log_ratio = logp - rows["logp"]
+    proximal = rows.get("proximal")
+    log_ratio = logp - (rows["logp"] if proximal is None else proximal)
     ratio = np.exp(log_ratio)
     advantage = (rows["advantage"] - advantage_mean) * advantage_scale
     surrogate = -np.minimum(ratio * advantage, np.clip(ratio, 1 - clip, 1 + clip) * advantage)
+    if proximal is not None:
+        surrogate = surrogate * np.minimum(weight_max, np.exp(proximal - rows["logp"]))
     error = (out[:, -1] - rows["ret"]) ** 2
     if vf_clip > 0:
         bounded = rows["value"] + np.clip(out[:, -1] - rows["value"], -vf_clip, vf_clip)
@@ -192,6 +200,38 @@ def gae(reward, value, done, bootstrap, valid, last, gamma, gae_lambda):
             advantage[t, row] = carried
             after = value[t, row]
     return advantage, np.where(valid > 0, advantage + value, 0.0)
+
+
+def vtrace(reward, value, done, bootstrap, valid, last, ratio, gamma, gae_lambda, rho_max, c_max):
+    """V-trace in the n-step form of Espeholt et al. 2018, equation 1, step by step and row by
+    row: v_s = V_s + sum over t >= s of gamma^(t-s) (c_s .. c_(t-1)) rho_t delta_t, up to the
+    episode's end; the advantage is reward + gamma (lambda v' + (1 - lambda) V') - V."""
+    steps, rows = reward.shape
+    advantage, target = np.zeros((steps, rows)), np.zeros((steps, rows))
+    for row in range(rows):
+        live = [t for t in range(steps) if valid[t, row]]
+        if not live:
+            continue
+        after = [value[t, row] for t in live[1:]] + [last[row]]
+        after = [bootstrap[t, row] if done[t, row] else v for t, v in zip(live, after, strict=True)]
+        rho = [min(rho_max, ratio[t, row]) for t in live]
+        c = [gae_lambda * min(c_max, ratio[t, row]) for t in live]
+        delta = [reward[t, row] + gamma * v - value[t, row]
+                 for t, v in zip(live, after, strict=True)]  # fmt: skip
+        excess = []  # v - V
+        for s in range(len(live)):
+            total, factor = 0.0, 1.0
+            for t in range(s, len(live)):
+                total += factor * rho[t] * delta[t]
+                if done[live[t], row]:
+                    break
+                factor *= gamma * c[t]
+            excess.append(total)
+        for s, t in enumerate(live):
+            target[t, row] = value[t, row] + excess[s]
+            later = 0.0 if done[t, row] or s + 1 == len(live) else excess[s + 1]
+            advantage[t, row] = delta[s] + gamma * gae_lambda * later
+    return advantage, target
 
 
 def threefry(key, c0, c1):

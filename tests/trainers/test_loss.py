@@ -26,7 +26,9 @@ POLICIES = [
 IDS = [f"{f}-{h}-{w}-{'-'.join(o)}" for f, h, w, o in POLICIES]
 
 
-def make_learner(policy, params, *, workers=None, clip=0.2, vf_clip=0.0, vf_coef=0.5, **_):
+def make_learner(
+    policy, params, *, workers=None, clip=0.2, vf_clip=0.0, vf_coef=0.5, weight_max=5.0, **_
+):
     return _native.Learner(
         policy.net,
         workers or _native.Workers(),
@@ -41,6 +43,7 @@ def make_learner(policy, params, *, workers=None, clip=0.2, vf_clip=0.0, vf_coef
         max_grad_norm=0.0,
         betas=(0.9, 0.999),
         eps=1e-5,
+        weight_max=weight_max,
     )
 
 
@@ -55,7 +58,9 @@ def case(number, seed=0, **options):
     return policy, params, ro, rows
 
 
-def torch_gradient(torch, policy, params, rows, *, clip, vf_clip, vf_coef, ent_coef):
+def torch_gradient(
+    torch, policy, params, rows, *, clip, vf_clip, vf_coef, ent_coef, weight_max=5.0
+):
     """Autograd's gradient of the loss, float64."""
     p = torch.tensor(np.asarray(params, np.float64), requires_grad=True)
     t = {name: p[o : o + int(np.prod(s))].reshape(s) for name, o, s in policy.tensors}
@@ -91,10 +96,12 @@ def torch_gradient(torch, policy, params, rows, *, clip, vf_clip, vf_coef, ent_c
         logp = logp + d.log_prob(r["actions"][:, k])
         entropy = entropy + d.entropy()
         at += head.outputs
-    ratio = (logp - r["logp"]).exp()
+    ratio = (logp - r.get("proximal", r["logp"])).exp()
     surrogate = torch.max(
         -r["advantage"] * ratio, -r["advantage"] * ratio.clamp(1 - clip, 1 + clip)
     )
+    if "proximal" in r:
+        surrogate = surrogate * (r["proximal"] - r["logp"]).exp().clamp(max=weight_max)
     error = (value - r["ret"]) ** 2
     if vf_clip > 0:
         bounded = r["value"] + (value - r["value"]).clamp(-vf_clip, vf_clip)

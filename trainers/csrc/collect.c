@@ -11,7 +11,6 @@ typedef struct scratch {
     float *hidden;   /* [hidden][64] */
     float *out;      /* [outputs][64] */
     float *work;     /* [outputs][64] */
-    float *last;     /* [agents*64] values after the last step */
     float *x;        /* [features][64] last observations */
     float *finals;   /* [features][64] final observations waiting for their value */
     int64_t *places; /* [64] where these values go in `bootstrap` */
@@ -23,12 +22,13 @@ typedef struct call {
     hr_collector *collector;
     const hr_weights *weights;
     hr_rollout *rollout;
+    uint64_t step; /* steps before the rollout */
 } call;
 
 static int64_t tile_bytes(int64_t features) { return features * HR_TILE * (int64_t)sizeof(float); }
 
-int64_t hr_collect_scratch(const hr_net *net, int agents) {
-    return tile_bytes(net->hidden + 2 * net->outputs + agents + 2 * net->features + 2);
+int64_t hr_collect_scratch(const hr_net *net) {
+    return tile_bytes(net->hidden + 2 * net->outputs + 2 * net->features + 2);
 }
 
 static scratch carve(const hr_collector *c, int worker) {
@@ -40,7 +40,6 @@ static scratch carve(const hr_collector *c, int worker) {
     s.x = s.work + (int64_t)net->outputs * HR_TILE;
     s.finals = s.x + (int64_t)net->features * HR_TILE;
     s.places = (int64_t *)(s.finals + (int64_t)net->features * HR_TILE);
-    s.last = (float *)(s.places + HR_TILE);
     s.waiting = 0;
     return s;
 }
@@ -144,7 +143,7 @@ static hr_fault record_ends(const call *run, scratch *s, int block, int64_t row,
     hr_collector *c = run->collector;
     const hr_vec *vec = c->vec;
     hr_rollout *ro = run->rollout;
-    hr_episode *episodes = c->block_episodes + (int64_t)block * ro->horizon * ro->agents * HR_TILE;
+    hr_episode *episodes = ro->block_episodes + (int64_t)block * ro->horizon * ro->agents * HR_TILE;
     hr_fault fault = {0};
     for (int r = 0; r < rows && fault.kind == 0; r++) {
         const int64_t at = tile * HR_TILE + r;
@@ -153,7 +152,7 @@ static hr_fault record_ends(const call *run, scratch *s, int block, int64_t row,
             continue;
         }
         if (ro->done[at] == 0.0f) continue;
-        episodes[c->logs[block].episodes++] = (hr_episode){
+        episodes[ro->logs[block].episodes++] = (hr_episode){
             step, (int32_t)(row + r), vec->last_return[row + r], vec->last_length[row + r]};
         if (!vec->batch.terminated[row + r]) fault = add_final(run, s, row + r, step, at);
         if (c->discounted) c->discounted[row + r] = 0.0f;
@@ -238,7 +237,7 @@ static hr_fault act(const call *run, scratch *s, int block, int64_t row, int row
     hr_forward(net, c->kernels, run->weights->params, x, s->hidden, s->out);
     hr_lap(seconds, HR_TIME_FORWARD, &mark);
     if (mask) transpose_mask(vec->mask + row * net->mask_size, rows, net->mask_size, mask);
-    const hr_draw draw = {c->key, c->step + (uint64_t)step, (uint32_t)row, 0, NULL, NULL};
+    const hr_draw draw = {c->key, run->step + (uint64_t)step, (uint32_t)row, 0, NULL, NULL};
     c->kernels->sample(net, run->weights->params, s->out, mask, &draw, actions,
                        ro->logp + tile * HR_TILE, s->work);
     memcpy(ro->value + tile * HR_TILE, s->out + (net->outputs - 1) * HR_TILE,
@@ -253,19 +252,23 @@ static hr_fault finish_block(const call *run, scratch *s, int block, int64_t fir
     const hr_collector *c = run->collector;
     hr_rollout *ro = run->rollout;
     const int value_at = (c->net->outputs - 1) * HR_TILE;
+    float *last = ro->last + (int64_t)block * ro->agents * HR_TILE;
     flush_finals(run, s);
     for (int part = 0; part < ro->agents; part++) {
         const int64_t row = first_row + (int64_t)part * HR_TILE;
         hr_fault fault = encode(run, row, rows_in(c, row), ro->horizon, NULL, NULL, s->x);
         if (fault.kind) return fault;
         hr_forward_value(c->net, c->kernels, run->weights->params, s->x, s->hidden, s->out);
-        memcpy(s->last + part * HR_TILE, s->out + value_at, sizeof(float) * HR_TILE);
+        memcpy(last + part * HR_TILE, s->out + value_at, sizeof(float) * HR_TILE);
     }
     const int64_t at = (int64_t)block * ro->horizon * ro->agents * HR_TILE;
     ro->moments[block] = (hr_moments){0};
-    c->kernels->gae(ro->horizon, ro->agents * HR_TILE, ro->reward + at, ro->value + at,
-                    ro->done + at, ro->bootstrap + at, ro->valid + at, s->last, &c->gae,
-                    ro->advantage + at, ro->ret + at, &ro->moments[block]);
+    const hr_gae_rows from = {
+        ro->reward + at, ro->value + at, ro->done + at, ro->bootstrap + at,
+        ro->valid + at,  last,           NULL,          NULL,
+    };
+    c->kernels->gae(ro->horizon, ro->agents * HR_TILE, &from, &c->gae, ro->advantage + at,
+                    ro->ret + at, &ro->moments[block]);
     return (hr_fault){0};
 }
 
@@ -299,45 +302,69 @@ static hr_fault run_block(const call *run, scratch *s, int block, double *second
     return fault;
 }
 
+/* Sums of one block from nothing, about the means that its weights have. */
+static void clear_sums(hr_rollout *ro, int block, const hr_weights *w) {
+    ro->versions[block] = w->version;
+    if (ro->obs_sums) {
+        const int64_t at = (int64_t)block * ro->features;
+        memset(ro->obs_sums + 2 * at, 0, sizeof(double) * 2 * (size_t)ro->features);
+        for (int f = 0; f < ro->features; f++) ro->obs_centres[at + f] = (double)w->obs_mean[f];
+    }
+    if (ro->reward_sums) {
+        memset(ro->reward_sums + (int64_t)block * 3, 0, sizeof(double) * 3);
+        ro->reward_centres[block] = (double)w->reward_mean;
+    }
+}
+
 static void collect_task(void *arg, int64_t task, int worker) {
-    const call *run = arg;
-    hr_collector *c = run->collector;
-    const int block = (int)task;
+    const hr_share *share = arg;
+    hr_collector *c = share->collector;
+    const int block = share->first + (int)task;
+    hr_slot *slot = share->weights ? NULL : hr_slots_acquire(share->slots);
+    const call run = {c, slot ? &slot->weights : share->weights, share->rollout, share->step};
     scratch s = carve(c, worker);
     memset(s.finals, 0, (size_t)tile_bytes(c->net->features));
-    c->logs[block] = (hr_block_log){0};
-    if (run->rollout->obs_sums)
-        memset(run->rollout->obs_sums + task * 2 * c->net->features, 0,
-               sizeof(double) * 2 * (size_t)c->net->features);
-    if (run->rollout->reward_sums)
-        memset(run->rollout->reward_sums + task * 3, 0, sizeof(double) * 3);
-    c->logs[block].fault =
-        run_block(run, &s, block, c->seconds ? c->seconds + worker * HR_TIMES : NULL);
+    share->rollout->logs[block] = (hr_block_log){0};
+    clear_sums(share->rollout, block, run.weights);
+    share->rollout->logs[block].fault =
+        run_block(&run, &s, block, c->seconds ? c->seconds + worker * HR_TIMES : NULL);
+    if (slot) hr_slots_release(slot);
+}
+
+void hr_share_start(hr_share *share, const hr_pool_api *api, hr_pool *pool) {
+    share->job = (hr_job){.fn = collect_task, .arg = share, .tasks = share->blocks};
+    api->submit(pool, &share->job);
+}
+
+void hr_share_run(hr_share *share, const hr_pool_api *api, hr_pool *pool) {
+    api->run(pool, collect_task, share, share->blocks);
+    share->step += (uint64_t)share->rollout->horizon;
+}
+
+void hr_share_wait(hr_share *share, const hr_pool_api *api, hr_pool *pool) {
+    api->wait(pool, &share->job);
+    share->step += (uint64_t)share->rollout->horizon;
 }
 
 /* The blocks' episodes in order of step and row: each block's are already. */
-static void merge_episodes(hr_collector *c, hr_rollout *ro) {
+static void merge_episodes(hr_rollout *ro) {
     const int64_t room = (int64_t)ro->horizon * ro->agents * HR_TILE;
     int64_t count = 0;
     for (int t = 0; t < ro->horizon; t++)
         for (int b = 0; b < ro->blocks; b++) {
-            const hr_episode *from = c->block_episodes + b * room;
-            hr_block_log *log = &c->logs[b];
+            const hr_episode *from = ro->block_episodes + b * room;
+            hr_block_log *log = &ro->logs[b];
             while (log->merged < log->episodes && from[log->merged].step == t)
                 ro->episodes[count++] = from[log->merged++];
         }
     ro->episode_count = count;
 }
 
-hr_fault hr_collect(hr_collector *collector, const hr_weights *weights, hr_rollout *rollout,
-                    const hr_pool_api *api, hr_pool *pool) {
-    call run = {collector, weights, rollout};
-    api->run(pool, collect_task, &run, rollout->blocks);
+hr_fault hr_collect_finish(hr_rollout *rollout) {
     for (int b = 0; b < rollout->blocks; b++)
-        if (collector->logs[b].fault.kind) return collector->logs[b].fault;
-    merge_episodes(collector, rollout);
+        if (rollout->logs[b].fault.kind) return rollout->logs[b].fault;
+    merge_episodes(rollout);
     rollout->valid_rows = 0;
     for (int64_t k = 0; k < rollout->tiles; k++) rollout->valid_rows += rollout->tile_rows[k];
-    collector->step += (uint64_t)rollout->horizon;
     return (hr_fault){0};
 }

@@ -6,13 +6,7 @@
 #include "../../engine/core/pool.h"
 #include "../../engine/core/vec.h"
 #include "rollout.h"
-
-/* What a block reports beside its tiles. */
-typedef struct hr_block_log {
-    int64_t episodes; /* that finished in the block */
-    int64_t merged;   /* of these, how many the rollout has */
-    hr_fault fault;
-} hr_block_log;
+#include "slots.h"
 
 /* Everything of one collector; memory belongs to the caller. */
 typedef struct hr_collector {
@@ -23,20 +17,35 @@ typedef struct hr_collector {
     float obs_clip;    /* of normalised observations; 0: observations as they are */
     float reward_clip; /* of normalised rewards; 0: rewards as they are */
     uint64_t key;      /* hash of the run's seed */
-    uint64_t step;     /* steps since the run began */
     float *discounted; /* [rows] discounted return so far, when rewards are normalised */
     char *scratch;     /* [workers][hr_collect_scratch()] */
     int64_t scratch_size;
-    hr_episode *block_episodes; /* [blocks][horizon * agents * 64] room */
-    hr_block_log *logs;         /* [blocks] */
-    double *seconds;            /* [workers][HR_TIMES] or NULL: do not measure */
+    double *seconds; /* [workers][HR_TIMES] or NULL: do not measure */
 } hr_collector;
 
+/* One actor: some of the collector's blocks, which a job of their own steps. */
+typedef struct hr_share {
+    hr_collector *collector;
+    int32_t first, blocks;     /* blocks first .. first + blocks - 1 */
+    uint64_t step;             /* steps of its rows since the run began */
+    const hr_weights *weights; /* act throughout; NULL: */
+    hr_slots *slots;           /* the newest act, picked up before each block */
+    hr_rollout *rollout;       /* being filled */
+    hr_job job;
+} hr_share;
+
 /* Bytes of scratch for one worker. */
-int64_t hr_collect_scratch(const hr_net *net, int agents);
-/* Fills the rollout from where the worlds stand. Actions depend on seed, row and step alone;
- * nothing depends on the number of threads. A fault ends it early, and the rollout is void. */
-hr_fault hr_collect(hr_collector *collector, const hr_weights *weights, hr_rollout *rollout,
-                    const hr_pool_api *api, hr_pool *pool);
+int64_t hr_collect_scratch(const hr_net *net);
+/* Starts to fill the share's part of its rollout from where its worlds stand, by the share's
+ * weights or slots. Actions depend on seed, row and step alone; nothing depends on the number
+ * of threads. The share must be idle. */
+void hr_share_start(hr_share *share, const hr_pool_api *api, hr_pool *pool);
+/* The same at once, without an end to wait for. */
+void hr_share_run(hr_share *share, const hr_pool_api *api, hr_pool *pool);
+/* Works on a share that was started until its part is filled. */
+void hr_share_wait(hr_share *share, const hr_pool_api *api, hr_pool *pool);
+/* Once all shares have filled their parts: episodes in order, and rows counted. A fault makes
+ * the rollout void. */
+hr_fault hr_collect_finish(hr_rollout *rollout);
 
 #endif /* HEADRACE_COLLECT_H */

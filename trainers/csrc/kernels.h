@@ -17,13 +17,15 @@ typedef struct hr_loss_options {
     float advantage_mean;  /* subtracted from advantages, then */
     float advantage_scale; /* multiplied */
     float scale;           /* 1 / valid rows of the minibatch */
-    float reserved;
+    float weight_max;      /* bound of a row's weight, where there is a proximal policy */
 } hr_loss_options;
 
 /* One tile of a rollout as the loss reads it; all [64] unless noted. */
 typedef struct hr_loss_rows {
     const int32_t *actions; /* [heads][64], floats by their bits */
     const float *logp;      /* of the behaviour policy */
+    const float *proximal;  /* of the policy that the ratio is taken to, whose distance from the
+                             * behaviour policy weighs the row; NULL: the behaviour policy */
     const float *value;     /* of the behaviour policy */
     const float *advantage;
     const float *ret;    /* value target */
@@ -52,11 +54,24 @@ typedef struct hr_adam_options {
 
 typedef struct hr_gae_options {
     float gamma, lambda;
+    float rho_max, c_max; /* bounds of V-trace's ratios */
 } hr_gae_options;
 
-/* Sums over valid rows of advantage, advantage^2, return, return^2 and rows. */
+/* What advantages are computed from: arrays [steps][rows], rows a multiple of 64. */
+typedef struct hr_gae_rows {
+    const float *reward;
+    const float *value;
+    const float *done;      /* not 0 where an episode ended */
+    const float *bootstrap; /* the next value where it did */
+    const float *valid;     /* 0 where the row was no transition */
+    const float *last;      /* [rows], V after the last step */
+    const float *logp;      /* of the behaviour policy; read where the next is not NULL */
+    const float *current;   /* of the current policy: V-trace. NULL: GAE */
+} hr_gae_rows;
+
+/* Sums over valid rows: rows, advantage, return and the error return - value, with squares. */
 typedef struct hr_moments {
-    double count, advantage, advantage2, ret, ret2;
+    double count, advantage, advantage2, ret, ret2, error, error2;
 } hr_moments;
 
 typedef struct hr_kernels {
@@ -81,6 +96,10 @@ typedef struct hr_kernels {
     void (*loss)(const hr_net *net, const float *params, const hr_loss_options *options,
                  const hr_loss_rows *rows, const float *out, float *dout, float *grad,
                  double *sums);
+    /* Log-probabilities [64] of the tile's actions under out[outputs][64]; adds to sums[2] the
+     * rows' weights exp(logp - behaviour's) and their squares. scratch: [outputs][64]. */
+    void (*logp)(const hr_net *net, const float *params, const hr_loss_rows *rows, const float *out,
+                 float *logp, float *scratch, double *sums);
     /* x[features][64] from `rows` Obs structs (0 .. 64; the other lanes become 0, as do rows
      * with present[r] == 0 when present is not NULL). */
     void (*encode)(const hr_net *net, const void *obs, int rows, const uint8_t *present, float *x);
@@ -98,12 +117,15 @@ typedef struct hr_kernels {
     int (*record)(int rows, const float *rewards, const uint8_t *terminated,
                   const uint8_t *truncated, const float *valid, float *reward, float *done,
                   int *ends);
-    /* Generalised advantage estimation over [steps][rows] arrays, rows a multiple of 64.
-     * Where done != 0 the next value is `bootstrap`, else that of the row's next valid step
-     * (last[rows] after the last one). Rows with valid == 0 get 0 and are stepped over. */
-    void (*gae)(int steps, int rows, const float *reward, const float *value, const float *done,
-                const float *bootstrap, const float *valid, const float *last,
-                const hr_gae_options *options, float *advantage, float *ret, hr_moments *moments);
+    /* Advantages and value targets [steps][rows]: generalised advantage estimation, or with
+     * rows->current V-trace, which is the same where the two policies agree. With
+     * rho = min(rho_max, ratio), c = lambda min(c_max, ratio), delta = reward + gamma V' - V:
+     *     ret - V = rho delta + gamma c (ret' - V'),  advantage = delta + gamma lambda (ret' - V')
+     * Where done != 0, V' is `bootstrap` and nothing flows back; else it is of the row's next
+     * valid step (last[rows] after the last one). Rows with valid == 0 get 0 and are stepped
+     * over. Adds to *moments. */
+    void (*gae)(int steps, int rows, const hr_gae_rows *from, const hr_gae_options *options,
+                float *advantage, float *ret, hr_moments *moments);
     /* sum of squares of n floats (no alignment needed). */
     double (*square)(const float *x, int64_t n);
     /* One Adam step. Arrays of n floats need no alignment. */

@@ -19,6 +19,7 @@ typedef struct batch {
     hr_learner *learner;
     const hr_rollout *rollout;
     const hr_loss_options *loss;
+    hr_reference reference;
     const int32_t *order;
     int64_t tiles;
     int64_t chunks;
@@ -83,6 +84,21 @@ static void layer_backward(const hr_learner *l, const hr_tower *tower, int index
     }
 }
 
+/* One tile as the loss reads it. */
+static hr_loss_rows loss_rows(const hr_net *net, const hr_rollout *ro, hr_reference reference,
+                              int64_t tile) {
+    return (hr_loss_rows){
+        ro->actions + tile * net->heads * HR_TILE,
+        reference.logp + tile * HR_TILE,
+        reference.proximal ? reference.proximal + tile * HR_TILE : NULL,
+        ro->value + tile * HR_TILE,
+        ro->advantage + tile * HR_TILE,
+        ro->ret + tile * HR_TILE,
+        ro->valid + tile * HR_TILE,
+        ro->mask ? ro->mask + tile * net->mask_size * HR_TILE : NULL,
+    };
+}
+
 /* Forward, loss and backward of at most HR_PASS tiles; adds to the chunk's gradient and sums. */
 static void pass(const batch *b, const scratch *s, const int32_t *order, int tiles, float *grad,
                  double *sums, double *seconds) {
@@ -96,15 +112,7 @@ static void pass(const batch *b, const scratch *s, const int32_t *order, int til
         obs[k] = ro->obs + tile * net->features * HR_TILE;
         hr_forward(net, l->kernels, l->params, obs[k], s->hidden[k], s->out);
         hr_lap(seconds, HR_TIME_LEARN_FORWARD, &mark);
-        const hr_loss_rows rows = {
-            ro->actions + tile * net->heads * HR_TILE,
-            ro->logp + tile * HR_TILE,
-            ro->value + tile * HR_TILE,
-            ro->advantage + tile * HR_TILE,
-            ro->ret + tile * HR_TILE,
-            ro->valid + tile * HR_TILE,
-            ro->mask ? ro->mask + tile * net->mask_size * HR_TILE : NULL,
-        };
+        const hr_loss_rows rows = loss_rows(net, ro, b->reference, tile);
         l->kernels->loss(net, l->params, b->loss, &rows, s->out, s->dout[k], grad, sums);
         hr_lap(seconds, HR_TIME_LOSS, &mark);
     }
@@ -140,9 +148,10 @@ static int64_t chunks_of(int64_t tiles) {
     return chunks < HR_MAX_CHUNKS ? chunks : HR_MAX_CHUNKS;
 }
 
-void hr_gradient(hr_learner *l, const hr_rollout *rollout, const int32_t *order, int64_t tiles,
-                 const hr_loss_options *loss, const hr_pool_api *api, hr_pool *pool) {
-    batch b = {l, rollout, loss, order, tiles, chunks_of(tiles)};
+void hr_gradient(hr_learner *l, const hr_rollout *rollout, hr_reference reference,
+                 const int32_t *order, int64_t tiles, const hr_loss_options *loss,
+                 const hr_pool_api *api, hr_pool *pool) {
+    batch b = {l, rollout, loss, reference, order, tiles, chunks_of(tiles)};
     api->run(pool, gradient_task, &b, b.chunks);
     for (int64_t c = 1; c < b.chunks; c++) {
         const float *from = l->grads + c * l->net->params;
@@ -181,6 +190,8 @@ static hr_moments total_moments(const hr_rollout *rollout) {
         all.advantage2 += m->advantage2;
         all.ret += m->ret;
         all.ret2 += m->ret2;
+        all.error += m->error;
+        all.error2 += m->error2;
     }
     return all;
 }
@@ -192,7 +203,8 @@ static double variance(double count, double sum, double square) {
 
 static hr_loss_options loss_options(const hr_learn_options *o, const hr_moments *m) {
     hr_loss_options loss = {o->clip, o->value_clip, o->value_coef, o->entropy_coef,
-                            0.0f,    1.0f,          0.0f,          0.0f};
+                            0.0f,    1.0f,          0.0f,          o->weight_max};
+    if (o->correction == HR_VTRACE) loss.weight_max = o->gae.rho_max;
     if (o->normalize_advantage && m->count > 1) {
         const double v = variance(m->count, m->advantage, m->advantage2);
         loss.advantage_mean = (float)(m->advantage / m->count);
@@ -223,8 +235,100 @@ static void optimize(hr_learner *l, const hr_learn_options *o, double norm) {
     l->kernels->adam(l->net->params, l->grads, &adam, l->params, l->m, l->v);
 }
 
+/* ---- correction for lag ------------------------------------------------------------------ */
+
+/* What the tasks of the pass before an update share. */
+typedef struct survey {
+    hr_learner *learner;
+    const hr_rollout *rollout;
+    int64_t stride;
+    const hr_gae_options *gae;
+} survey;
+
+static void current_task(void *arg, int64_t task, int worker) {
+    const survey *v = arg;
+    hr_learner *l = v->learner;
+    const hr_net *net = l->net;
+    const hr_rollout *ro = v->rollout;
+    const scratch s = carve(l, worker);
+    double *seconds = l->seconds ? l->seconds + worker * HR_TIMES : NULL;
+    double mark = hr_start(seconds);
+    for (int64_t k = task * HR_PASS; k < (task + 1) * HR_PASS; k++) {
+        const int64_t tile = k * v->stride;
+        if (tile >= ro->tiles) break;
+        const hr_loss_rows rows = loss_rows(net, ro, (hr_reference){ro->logp, NULL}, tile);
+        double *sums = l->weights + tile * 2;
+        sums[0] = sums[1] = 0.0;
+        hr_forward(net, l->kernels, l->params, ro->obs + tile * net->features * HR_TILE,
+                   s.hidden[0], s.out);
+        l->kernels->logp(net, l->params, &rows, s.out, l->current + tile * HR_TILE, s.dout[0],
+                         sums);
+    }
+    hr_lap(seconds, HR_TIME_LEARN_FORWARD, &mark);
+}
+
+void hr_current(hr_learner *l, const hr_rollout *rollout, int64_t stride, const hr_pool_api *api,
+                hr_pool *pool) {
+    survey v = {l, rollout, stride, NULL};
+    const int64_t tiles = (rollout->tiles + stride - 1) / stride;
+    api->run(pool, current_task, &v, (tiles + HR_PASS - 1) / HR_PASS);
+}
+
+static void vtrace_task(void *arg, int64_t block, int worker) {
+    const survey *v = arg;
+    const hr_learner *l = v->learner;
+    const hr_rollout *ro = v->rollout;
+    const int64_t width = (int64_t)ro->agents * HR_TILE, at = block * ro->horizon * width;
+    const hr_gae_rows from = {
+        ro->reward + at, ro->value + at,           ro->done + at, ro->bootstrap + at,
+        ro->valid + at,  ro->last + block * width, ro->logp + at, l->current + at,
+    };
+    double *seconds = l->seconds ? l->seconds + worker * HR_TIMES : NULL;
+    double mark = hr_start(seconds);
+    ro->moments[block] = (hr_moments){0};
+    l->kernels->gae(ro->horizon, (int)width, &from, v->gae, ro->advantage + at, ro->ret + at,
+                    &ro->moments[block]);
+    hr_lap(seconds, HR_TIME_ADVANTAGE, &mark);
+}
+
+void hr_vtrace(hr_learner *l, const hr_rollout *rollout, const hr_gae_options *options,
+               const hr_pool_api *api, hr_pool *pool) {
+    survey v = {l, rollout, 1, options};
+    api->run(pool, vtrace_task, &v, rollout->blocks);
+}
+
+/* (sum of weights)^2 / (rows * sum of their squares), of one tile in `stride`. */
+static double effective_share(const hr_learner *l, const hr_rollout *rollout, int64_t stride) {
+    double rows = 0.0, sum = 0.0, square = 0.0;
+    for (int64_t tile = 0; tile < rollout->tiles; tile += stride) {
+        rows += rollout->tile_rows[tile];
+        sum += l->weights[tile * 2];
+        square += l->weights[tile * 2 + 1];
+    }
+    if (rows == 0.0) return 1.0;
+    const double share = sum * sum / (rows * square);
+    return isfinite(share) ? share : 0.0;
+}
+
+/* To what the rows are compared in this update; V-trace's advantages where these are asked for. */
+static hr_reference correct(hr_learner *l, const hr_rollout *rollout, const hr_learn_options *o,
+                            const hr_pool_api *api, hr_pool *pool, double *ess) {
+    hr_reference reference = {rollout->logp, NULL};
+    *ess = 1.0;
+    if (!o->lagged) return reference;
+    const int64_t stride = o->correction == HR_CLIP ? HR_SAMPLED : 1;
+    hr_current(l, rollout, stride, api, pool);
+    *ess = effective_share(l, rollout, stride);
+    if (o->correction == HR_NONE) reference.logp = l->current;
+    if (o->correction == HR_VTRACE || o->correction == HR_DECOUPLED)
+        reference.proximal = l->current;
+    if (o->correction == HR_VTRACE) hr_vtrace(l, rollout, &o->gae, api, pool);
+    return reference;
+}
+
 hr_fault hr_learn(hr_learner *l, const hr_rollout *rollout, const hr_learn_options *o,
                   const hr_pool_api *api, hr_pool *pool, hr_learn_stats *stats) {
+    const hr_reference reference = correct(l, rollout, o, api, pool, &stats->ess);
     const hr_moments m = total_moments(rollout);
     hr_loss_options loss = loss_options(o, &m);
     double sums[HR_SUMS] = {0}, rows_seen = 0.0, norms = 0.0;
@@ -239,7 +343,7 @@ hr_fault hr_learn(hr_learner *l, const hr_rollout *rollout, const hr_learn_optio
             for (int64_t k = lo; k < hi; k++) rows += rollout->tile_rows[l->order[k]];
             if (rows == 0) continue;
             loss.scale = (float)(1.0 / (double)rows);
-            hr_gradient(l, rollout, l->order + lo, hi - lo, &loss, api, pool);
+            hr_gradient(l, rollout, reference, l->order + lo, hi - lo, &loss, api, pool);
             double mark = hr_start(l->seconds);
             const double norm = sqrt(l->kernels->square(l->grads, l->net->params));
             hr_fault fault = check(l, updates, norm);
@@ -260,7 +364,7 @@ hr_fault hr_learn(hr_learner *l, const hr_rollout *rollout, const hr_learn_optio
     stats->clip_fraction = sums[HR_SUM_CLIPPED] / all;
     stats->grad_norm = updates ? norms / updates : 0.0;
     const double spread = variance(m.count, m.ret, m.ret2);
-    const double unexplained = variance(m.count, m.advantage, m.advantage2);
+    const double unexplained = variance(m.count, m.error, m.error2);
     stats->explained_variance = spread > 0.0 ? 1.0 - unexplained / spread : (double)NAN;
     return (hr_fault){0};
 }

@@ -10,6 +10,16 @@
 
 #define HR_PASS       8  /* tiles whose activations are kept at once */
 #define HR_MAX_CHUNKS 64 /* chunks of a minibatch at most */
+#define HR_SAMPLED    8  /* one tile in so many tells the sample size that correction clip has */
+
+/* What is done about a behaviour policy older than the one that learns. The *current* policy is
+ * that of the weights at the start of the update.
+ *   none       rows count as the current policy's: the ratio is taken to it, weights are 1
+ *   clip       PPO as it stands: the ratio is taken to the behaviour policy, and clipped there
+ *   vtrace     as decoupled, rows weighed by at most rho_max; advantages by V-trace
+ *   decoupled  the ratio is taken to the current policy, rows are weighed by current / behaviour
+ * All are the same where no row lags. */
+typedef enum hr_correction { HR_NONE, HR_CLIP, HR_VTRACE, HR_DECOUPLED } hr_correction;
 
 typedef struct hr_learn_options {
     int32_t epochs, minibatches;
@@ -17,6 +27,10 @@ typedef struct hr_learn_options {
     float clip, value_clip, value_coef, entropy_coef;
     float max_grad_norm; /* 0: gradients are not clipped */
     float lr, beta1, beta2, eps;
+    int32_t correction; /* hr_correction */
+    int32_t lagged;     /* 1: rows of the rollout are of older weights than the learner's */
+    float weight_max;   /* bound of decoupled's weights */
+    hr_gae_options gae; /* of V-trace */
 } hr_learn_options;
 
 /* Means over the minibatches, weighted by their rows. */
@@ -24,6 +38,7 @@ typedef struct hr_learn_stats {
     double policy_loss, value_loss, entropy, kl, clip_fraction;
     double grad_norm;          /* mean over minibatches, before clipping */
     double explained_variance; /* 1 - var(return - value) / var(return); NaN if returns are equal */
+    double ess; /* effective sample size of the weights current / behaviour, share of the rows */
 } hr_learn_stats;
 
 /* Everything of one learner; memory belongs to the caller. */
@@ -35,6 +50,8 @@ typedef struct hr_learner {
     uint64_t key;          /* of the shuffles */
     uint64_t shuffles;     /* drawn so far */
     int32_t *order;        /* [tiles] */
+    float *current;        /* [tiles][64] log-probabilities under the current policy */
+    double *weights;       /* [tiles][2] sums of the rows' weights and of their squares */
     float *grads;          /* [HR_MAX_CHUNKS][params] */
     double *sums;          /* [HR_MAX_CHUNKS][HR_SUMS] */
     char *scratch;         /* [workers][hr_learn_scratch()] */
@@ -47,9 +64,22 @@ int64_t hr_learn_scratch(const hr_net *net);
 /* One rollout's update. On a fault the parameters are those before the minibatch that failed. */
 hr_fault hr_learn(hr_learner *learner, const hr_rollout *rollout, const hr_learn_options *options,
                   const hr_pool_api *api, hr_pool *pool, hr_learn_stats *stats);
+/* To which policies a rollout's rows are compared: arrays [tiles][64], see hr_loss_rows. */
+typedef struct hr_reference {
+    const float *logp;
+    const float *proximal; /* or NULL */
+} hr_reference;
 /* Gradient of the mean loss over the tiles order[0 .. tiles) into grads[0], unclipped, and the
  * sums of the loss: what one minibatch does before the optimiser. */
-void hr_gradient(hr_learner *learner, const hr_rollout *rollout, const int32_t *order,
-                 int64_t tiles, const hr_loss_options *loss, const hr_pool_api *api, hr_pool *pool);
+void hr_gradient(hr_learner *learner, const hr_rollout *rollout, hr_reference reference,
+                 const int32_t *order, int64_t tiles, const hr_loss_options *loss,
+                 const hr_pool_api *api, hr_pool *pool);
+/* Log-probabilities of the rollout's actions under the parameters, and the sums of the rows'
+ * weights, into current and weights; of one tile in `stride`. */
+void hr_current(hr_learner *learner, const hr_rollout *rollout, int64_t stride,
+                const hr_pool_api *api, hr_pool *pool);
+/* V-trace advantages, value targets and moments of the rollout, from `current`. */
+void hr_vtrace(hr_learner *learner, const hr_rollout *rollout, const hr_gae_options *options,
+               const hr_pool_api *api, hr_pool *pool);
 
 #endif /* HEADRACE_LEARN_H */

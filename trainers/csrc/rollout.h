@@ -18,28 +18,51 @@ typedef struct hr_episode {
     int32_t length; /* steps */
 } hr_episode;
 
+/* Where a number that is not finite was met; kind 0: nowhere. */
+enum { HR_FAULT_NONE, HR_FAULT_OBS, HR_FAULT_REWARD, HR_FAULT_LOSS, HR_FAULT_GRADIENT };
+typedef struct hr_fault {
+    int32_t kind;
+    int32_t step;    /* of the rollout, or number of the minibatch */
+    int64_t row;     /* or index of the parameter */
+    int32_t feature; /* of the encoded observation */
+    float value;
+} hr_fault;
+
+/* What a collected block reports beside its tiles. */
+typedef struct hr_block_log {
+    int64_t episodes; /* that finished in the block */
+    int64_t merged;   /* of these, how many the rollout has */
+    hr_fault fault;
+} hr_block_log;
+
 typedef struct hr_rollout {
     int32_t horizon; /* steps, T */
     int32_t blocks;
     int32_t agents; /* tiles of one block and step */
     int32_t features, heads, mask_size;
-    int64_t tiles;        /* blocks * horizon * agents */
-    float *obs;           /* [tiles][features][64], encoded and normalised */
-    int32_t *actions;     /* [tiles][heads][64]; floats by their bits, as sampled (not clipped) */
-    uint8_t *mask;        /* [tiles][mask_size][64] or NULL */
-    float *logp;          /* [tiles][64], log-probability under the behaviour policy; likewise: */
-    float *value;         /* V(obs) under the behaviour weights */
-    float *reward;        /* scaled when rewards are normalised */
-    float *done;          /* 1 where the episode ended here */
-    float *bootstrap;     /* V(final observation) where it was cut, 0 elsewhere */
-    float *valid;         /* 1 where the row was a transition */
-    float *advantage;     /* GAE */
-    float *ret;           /* advantage + value: the value target */
-    int32_t *tile_rows;   /* [tiles] valid rows */
-    hr_moments *moments;  /* [blocks] */
-    double *obs_sums;     /* [blocks][2][features] of raw obs - mean, and its square; or NULL */
-    double *reward_sums;  /* [blocks][3] rows, discounted return - mean, its square; or NULL */
-    hr_episode *episodes; /* [tiles * 64] room; sorted by (step, row) */
+    int64_t tiles;          /* blocks * horizon * agents */
+    float *obs;             /* [tiles][features][64], encoded and normalised */
+    int32_t *actions;       /* [tiles][heads][64]; floats by their bits, as sampled (not clipped) */
+    uint8_t *mask;          /* [tiles][mask_size][64] or NULL */
+    float *logp;            /* [tiles][64], log-probability under the behaviour policy; likewise: */
+    float *value;           /* V(obs) under the behaviour weights */
+    float *reward;          /* scaled when rewards are normalised */
+    float *done;            /* 1 where the episode ended here */
+    float *bootstrap;       /* V(final observation) where it was cut, 0 elsewhere */
+    float *valid;           /* 1 where the row was a transition */
+    float *advantage;       /* GAE, or V-trace once the learner has corrected it */
+    float *ret;             /* the value target: advantage + value */
+    float *last;            /* [blocks][agents * 64] V(observation) after the last step */
+    int32_t *tile_rows;     /* [tiles] valid rows */
+    hr_moments *moments;    /* [blocks] */
+    int64_t *versions;      /* [blocks] of the weights that acted and normalised */
+    double *obs_centres;    /* [blocks][features] the means of the sums below; or NULL */
+    double *reward_centres; /* [blocks]; or NULL */
+    double *obs_sums;       /* [blocks][2][features] of raw obs - mean, and its square; or NULL */
+    double *reward_sums;    /* [blocks][3] rows, discounted return - mean, its square; or NULL */
+    hr_episode *episodes;   /* [tiles * 64] room; sorted by (step, row) */
+    hr_episode *block_episodes; /* [blocks][horizon * agents * 64] room: each block's */
+    hr_block_log *logs;         /* [blocks] */
     int64_t episode_count;
     int64_t valid_rows; /* of all tiles: the environment steps taken */
 } hr_rollout;
@@ -51,6 +74,7 @@ typedef struct hr_weights {
     const float *obs_scale; /* [features] 1 / standard deviation */
     float reward_mean;      /* of discounted returns */
     float reward_scale;     /* rewards are multiplied by it */
+    int64_t version;        /* updates before them */
 } hr_weights;
 
 /* Seconds spent in each stage, summed over threads. */
@@ -67,15 +91,5 @@ enum {
     HR_TIME_OPTIMIZER,
     HR_TIMES
 };
-
-/* Where a number that is not finite was met; kind 0: nowhere. */
-enum { HR_FAULT_NONE, HR_FAULT_OBS, HR_FAULT_REWARD, HR_FAULT_LOSS, HR_FAULT_GRADIENT };
-typedef struct hr_fault {
-    int32_t kind;
-    int32_t step;    /* of the rollout, or number of the minibatch */
-    int64_t row;     /* or index of the parameter */
-    int32_t feature; /* of the encoded observation */
-    float value;
-} hr_fault;
 
 #endif /* HEADRACE_ROLLOUT_H */

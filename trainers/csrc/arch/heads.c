@@ -274,10 +274,17 @@ static void row_losses(const hr_loss_options *o, const hr_loss_rows *rows, const
     EACH_GROUP {
         vi valid = load(rows->valid + r) > 0.0f;
         vf scale = pick(valid, splat(o->scale), zero);
-        vf log_ratio = pick(valid, load(all->logp.at + r) - load(rows->logp + r), zero);
+        const float *base = rows->proximal ? rows->proximal : rows->logp;
+        vf log_ratio = pick(valid, load(all->logp.at + r) - load(base + r), zero);
         vf ratio = vexp(log_ratio), by_logp, by_value;
         vf advantage = (load(rows->advantage + r) - o->advantage_mean) * o->advantage_scale;
         vf policy = surrogate(o, ratio, advantage, &by_logp);
+        if (rows->proximal) {
+            vf weight = vexp(load(rows->proximal + r) - load(rows->logp + r));
+            weight = vmin(splat(o->weight_max), weight);
+            policy *= weight;
+            by_logp *= weight;
+        }
         vf error =
             value_loss(o, load(value + r), load(rows->value + r), load(rows->ret + r), &by_value);
         store(all->scale.at + r, scale);
@@ -293,14 +300,13 @@ static void row_losses(const hr_loss_options *o, const hr_loss_rows *rows, const
     for (int k = 0; k < HR_SUMS; k++) sums[k] += (double)vsum(total[k]);
 }
 
-void HR_SYM(hr_loss)(const hr_net *net, const float *params, const hr_loss_options *o,
-                     const hr_loss_rows *rows, const float *out, float *dout, float *grad,
-                     double *sums) {
-    own head_own[net->heads];
-    joint all;
+/* Joint log-probability and entropy of every row; probabilities of categorical heads, or of
+ * nothing else, into p[outputs][64]. */
+INLINE void joint_forward(const hr_net *net, const float *params, const hr_loss_rows *rows,
+                          const float *out, float *p, own *head_own, joint *all) {
     EACH_GROUP {
-        store(all.logp.at + r, splat(0.0f));
-        store(all.entropy.at + r, splat(0.0f));
+        store(all->logp.at + r, splat(0.0f));
+        store(all->entropy.at + r, splat(0.0f));
     }
     for (int k = 0; k < net->heads; k++) {
         const hr_head *head = &net->head[k];
@@ -309,10 +315,18 @@ void HR_SYM(hr_loss)(const hr_net *net, const float *params, const hr_loss_optio
             head->mask >= 0 && rows->mask ? rows->mask + head->mask * HR_TILE : NULL;
         const int32_t *a = rows->actions + k * HR_TILE;
         if (head->kind == HR_CATEGORICAL)
-            choice_forward(head, y, mask, a, dout + head->output * HR_TILE, &head_own[k], &all);
+            choice_forward(head, y, mask, a, p + head->output * HR_TILE, &head_own[k], all);
         else
-            number_forward(params[head->log_std], y, (const float *)a, &all);
+            number_forward(params[head->log_std], y, (const float *)a, all);
     }
+}
+
+void HR_SYM(hr_loss)(const hr_net *net, const float *params, const hr_loss_options *o,
+                     const hr_loss_rows *rows, const float *out, float *dout, float *grad,
+                     double *sums) {
+    own head_own[net->heads];
+    joint all;
+    joint_forward(net, params, rows, out, dout, head_own, &all);
     const int value_at = (net->outputs - 1) * HR_TILE;
     row_losses(o, rows, out + value_at, &all, dout + value_at, sums);
     for (int k = 0; k < net->heads; k++) {
@@ -326,4 +340,22 @@ void HR_SYM(hr_loss)(const hr_net *net, const float *params, const hr_loss_optio
             grad[head->log_std] += number_backward(params[head->log_std], y, (const float *)a,
                                                    o->entropy_coef, &all, d);
     }
+}
+
+void HR_SYM(hr_logp)(const hr_net *net, const float *params, const hr_loss_rows *rows,
+                     const float *out, float *logp, float *scratch, double *sums) {
+    own head_own[net->heads];
+    joint all;
+    joint_forward(net, params, rows, out, scratch, head_own, &all);
+    vf one = splat(0.0f), two = one;
+    EACH_GROUP {
+        vf own = load(all.logp.at + r);
+        vf weight = vexp(own - load(rows->logp + r));
+        weight = pick(load(rows->valid + r) > 0.0f, weight, splat(0.0f));
+        store(logp + r, own);
+        one += weight;
+        two += weight * weight;
+    }
+    sums[0] += (double)vsum(one);
+    sums[1] += (double)vsum(two);
 }

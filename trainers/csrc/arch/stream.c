@@ -115,41 +115,69 @@ int HR_SYM(hr_finite)(const float *x, int64_t n) {
     return vsum(zero) == 0.0f;
 }
 
-void HR_SYM(hr_gae)(int steps, int rows, const float *reward, const float *value, const float *done,
-                    const float *bootstrap, const float *valid, const float *last,
-                    const hr_gae_options *options, float *advantage, float *ret,
-                    hr_moments *moments) {
-    const float gamma = options->gamma, decay = options->gamma * options->lambda;
+/* One group of lanes, from the last step to the first. vtrace is a constant at each call. */
+INLINE void advantages(const int vtrace, int steps, int rows, int row, const hr_gae_rows *from,
+                       const hr_gae_options *o, float *advantage, float *ret) {
+    const float gamma = o->gamma, decay = o->gamma * o->lambda;
     const vf zero = splat(0.0f);
-    for (int row = 0; row < rows; row += LANES) {
-        vf next_value = load(last + row), next = zero;
-        for (int t = steps - 1; t >= 0; t--) {
-            const int64_t at = (int64_t)t * rows + row;
-            vi over = load(done + at) > 0.0f, live = load(valid + at) > 0.0f;
-            vf v = load(value + at);
-            vf after = pick(over, load(bootstrap + at), next_value);
-            vf a = load(reward + at) + gamma * after - v + decay * pick(over, zero, next);
-            next = pick(live, a, next);
-            next_value = pick(live, v, next_value);
-            store(advantage + at, pick(live, a, zero));
-            store(ret + at, pick(live, a + v, zero));
+    vf next_value = load(from->last + row), next = zero; /* next: ret - V of the step after */
+    for (int t = steps - 1; t >= 0; t--) {
+        const int64_t at = (int64_t)t * rows + row;
+        vi over = load(from->done + at) > 0.0f, live = load(from->valid + at) > 0.0f;
+        vf v = load(from->value + at);
+        vf after = pick(over, load(from->bootstrap + at), next_value);
+        vf delta = load(from->reward + at) + gamma * after - v;
+        vf later = decay * pick(over, zero, next);
+        vf a = delta + later, target = a;
+        if (vtrace) {
+            vf ratio = vexp(load(from->current + at) - load(from->logp + at));
+            target = vmin(splat(o->rho_max), ratio) * delta + vmin(splat(o->c_max), ratio) * later;
         }
+        next = pick(live, target, next);
+        next_value = pick(live, v, next_value);
+        store(advantage + at, pick(live, a, zero));
+        store(ret + at, pick(live, target + v, zero));
+    }
+}
+
+/* Sums of a tile of x into total[0], of its squares into total[1]. */
+INLINE void add_moments(vf x[HR_TILE / LANES], double *total) {
+    vf one = splat(0.0f), two = one;
+    for (int r = 0; r < HR_TILE / LANES; r++) {
+        one += x[r];
+        two += x[r] * x[r];
+    }
+    total[0] += (double)vsum(one);
+    total[1] += (double)vsum(two);
+}
+
+void HR_SYM(hr_gae)(int steps, int rows, const hr_gae_rows *from, const hr_gae_options *options,
+                    float *advantage, float *ret, hr_moments *moments) {
+    const hr_moments before = *moments;
+    for (int row = 0; row < rows; row += LANES) {
+        if (from->current)
+            advantages(1, steps, rows, row, from, options, advantage, ret);
+        else
+            advantages(0, steps, rows, row, from, options, advantage, ret);
     }
     for (int64_t at = 0; at < (int64_t)steps * rows; at += HR_TILE) {
-        vf n = zero, a1 = zero, a2 = zero, r1 = zero, r2 = zero;
-        for (int r = 0; r < HR_TILE; r += LANES) {
-            vf a = load(advantage + at + r), target = load(ret + at + r);
-            n += load(valid + at + r);
-            a1 += a;
-            a2 += a * a;
-            r1 += target;
-            r2 += target * target;
+        vf a[HR_TILE / LANES], target[HR_TILE / LANES], error[HR_TILE / LANES], n = splat(0.0f);
+        for (int r = 0; r < HR_TILE / LANES; r++) {
+            vf live = load(from->valid + at + r * LANES);
+            n += live;
+            a[r] = load(advantage + at + r * LANES);
+            target[r] = load(ret + at + r * LANES);
+            error[r] =
+                pick(live > 0.0f, target[r] - load(from->value + at + r * LANES), splat(0.0f));
         }
         moments->count += (double)vsum(n);
-        moments->advantage += (double)vsum(a1);
-        moments->advantage2 += (double)vsum(a2);
-        moments->ret += (double)vsum(r1);
-        moments->ret2 += (double)vsum(r2);
+        add_moments(a, &moments->advantage);
+        add_moments(target, &moments->ret);
+        if (from->current) add_moments(error, &moments->error);
+    }
+    if (!from->current) { /* GAE's error is its advantage */
+        moments->error = before.error + (moments->advantage - before.advantage);
+        moments->error2 = before.error2 + (moments->advantage2 - before.advantage2);
     }
 }
 
