@@ -113,11 +113,13 @@ class TorchLearner:
             divergence = float((sums - before)[3]) / max(count - seen, 1)
             if 0 < self._target_kl < divergence:
                 break
+        lag, lag_max = rollout.lag(self.version)
         self.version += 1
         self.observe(rollout)
         means = (sums / max(count, 1)).tolist()
         self._seconds += perf_counter() - start
-        return LearnStats._make([*means, norms / max(updates, 1), data.explained_variance])
+        explained = data.explained_variance
+        return LearnStats._make([*means, norms / max(updates, 1), explained, np.nan, lag, lag_max])
 
     def _step(self, loss: Tensor, sums: Tensor, minibatch: int) -> float:
         """Gradient, clipping and the optimiser's step; returns the gradient's norm."""
@@ -172,8 +174,8 @@ class TorchLearner:
             self._obs.merge(len(valid), total, square, self.weights.obs_mean)
         if rollout.reward_sums is not None:
             count, total, square = rollout.reward_sums.sum(0)
-            mean = np.float32(self.weights.reward_mean)
-            self._returns.merge(count, np.array([total]), np.array([square]), mean)
+            centre = rollout.reward_centres[:1]
+            self._returns.merge(count, np.array([total]), np.array([square]), centre)
         self.weights = self._publish()
 
     def _publish(self) -> TorchWeights:
