@@ -94,7 +94,7 @@ cdef extern from "kernels.h" nogil:
     ctypedef struct hr_kernels:
         const char *name
         void (*sample)(const hr_net *, const float *, const float *, const uint8_t *,
-                       const hr_draw *, int32_t *, float *, float *) noexcept
+                       const hr_draw *, int32_t *, float *, float *) noexcept nogil
         void (*encode)(const hr_net *, const void *, int, const uint8_t *,
                        float *) noexcept nogil
         void (*observe)(int, const float *, const float *, const float *, double *,

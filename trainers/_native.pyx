@@ -9,7 +9,8 @@ cimport cython
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memset
+from libc.math cimport isfinite
+from libc.string cimport memcpy, memset
 
 cimport numpy as cnp
 import numpy as np
@@ -197,29 +198,19 @@ cdef class Net:
                            to + k * self.net.outputs * HR_TILE)
         return out
 
-    def sample(self, params, out, mask, key, step, greedy, rows=None):
+    def sample(self, params, out, mask, key, step, greedy):
         """Actions int32 [tiles, heads, 64] (floats by their bits) and their log-probabilities
-        [tiles, 64] from outputs; mask: uint8 [tiles, mask_size, 64] or None.
-
-        Lanes are the rows 0, 1, … at one step; or, with rows uint32 [tiles * 64], these, and
-        step uint64 [tiles * 64] is each one's."""
+        [tiles, 64] from outputs; mask: uint8 [tiles, mask_size, 64] or None."""
         tiles = len(out)
         actions = aligned((tiles, self.net.heads, HR_TILE), np.int32)
         logp = aligned((tiles, HR_TILE), np.float32)
         work = aligned((self.net.outputs, HR_TILE), np.float32)
         cdef hr_draw draw
-        cdef const uint32_t *lanes = NULL
-        cdef const uint64_t *steps = NULL
         cdef int64_t k
-        if rows is not None:
-            lanes = <const uint32_t *>data(_checked(rows, np.uint32, tiles * HR_TILE, "rows"))
-            steps = <const uint64_t *>data(_checked(step, np.uint64, tiles * HR_TILE, "step"))
-            step = 0
+        memset(&draw, 0, sizeof(draw))
         draw.key, draw.step, draw.greedy = key, step, greedy
         for k in range(tiles):
             draw.row = k * HR_TILE
-            draw.rows = NULL if lanes == NULL else lanes + k * HR_TILE
-            draw.steps = NULL if steps == NULL else steps + k * HR_TILE
             self.kernels.sample(
                 &self.net, <const float *>data(params),
                 <const float *>data(out) + k * self.net.outputs * HR_TILE,
@@ -228,6 +219,57 @@ cdef class Net:
                 &draw, <int32_t *>data(actions) + k * self.net.heads * HR_TILE,
                 <float *>data(logp) + k * HR_TILE, <float *>data(work),
             )
+        return actions, logp
+
+    def sample_rows(self, params, out, mask, key, rows, steps, greedy):
+        """The same for rows of their own, each at its own step: actions int32 [k, heads] and
+        log-probabilities [k] from outputs float32 [k, outputs] and mask uint8 [k, mask_size] or
+        None; rows, steps: int64 [k]."""
+        cdef int64_t n = len(rows), lo, count, r, c
+        cdef int64_t outputs = self.net.outputs, heads = self.net.heads, masks = self.net.mask_size
+        actions, logp = np.empty((n, heads), np.int32), np.empty(n, np.float32)
+        cdef const float *given = <const float *>data(
+            _checked(out, np.float32, n * outputs, "out"))
+        cdef const uint8_t *allowed = NULL
+        if mask is not None and masks:
+            allowed = <const uint8_t *>data(_checked(mask, np.uint8, n * masks, "mask"))
+        cdef const int64_t *row = <const int64_t *>data(_checked(rows, np.int64, n, "rows"))
+        cdef const int64_t *step = <const int64_t *>data(_checked(steps, np.int64, n, "steps"))
+        cdef int32_t *to = <int32_t *>data(actions)
+        cdef float *logp_to = <float *>data(logp)
+        work = aligned((2 * outputs + heads + masks + 1, HR_TILE), np.float32)
+        cdef float *x = <float *>data(work)
+        cdef float *scratch = x + outputs * HR_TILE
+        cdef float *own = scratch + outputs * HR_TILE
+        cdef int32_t *chosen = <int32_t *>(own + HR_TILE)
+        cdef uint8_t *m = <uint8_t *>(chosen + heads * HR_TILE)
+        cdef const float *p = <const float *>data(params)
+        cdef uint32_t lanes[64]
+        cdef uint64_t at[64]
+        cdef hr_draw draw
+        memset(&draw, 0, sizeof(draw))
+        memset(lanes, 0, sizeof(lanes))
+        memset(at, 0, sizeof(at))
+        draw.key, draw.greedy, draw.rows, draw.steps = key, greedy, lanes, at
+        memset(m, 1, masks * HR_TILE)
+        with nogil:
+            lo = 0
+            while lo < n:
+                count = min(<int64_t>HR_TILE, n - lo)
+                for r in range(count):
+                    lanes[r], at[r] = <uint32_t>row[lo + r], <uint64_t>step[lo + r]
+                    for c in range(outputs):
+                        x[c * HR_TILE + r] = given[(lo + r) * outputs + c]
+                    if allowed != NULL:
+                        for c in range(masks):
+                            m[c * HR_TILE + r] = allowed[(lo + r) * masks + c]
+                self.kernels.sample(&self.net, p, x, m if allowed != NULL else NULL, &draw,
+                                    chosen, own, scratch)
+                for r in range(count):
+                    logp_to[lo + r] = own[r]
+                    for c in range(heads):
+                        to[(lo + r) * heads + c] = chosen[c * HR_TILE + r]
+                lo += HR_TILE
         return actions, logp
 
 
@@ -394,19 +436,24 @@ cdef class Rollout:
             return 0.0, 0
         return float((rows * lags).sum() / rows.sum()), int(lags[rows > 0].max())
 
-    def set_weights(self, Weights weights not None):
-        """Notes the weights that acted and normalised in all blocks."""
+    def set_weights(self, weights):
+        """Notes the weights, native or others, that acted and normalised in all blocks."""
         self.block_versions[:] = self.version = weights.version
-        if self.obs_centres is not None:
+        if self.obs_centres is not None and self.ro.features:
             self.obs_centres[:] = weights.obs_mean
         if self.reward_centres is not None:
-            self.reward_centres[:] = weights.weights.reward_mean
+            self.reward_centres[:] = np.float32(weights.reward_mean)
 
-    def set_episodes(self, episodes):
-        """The finished episodes, int32 [k, 4]: step, row, return (by its bits), length; sorted
-        by (step, row)."""
-        self.ro.episode_count = len(episodes)
-        self.episodes[: len(episodes)] = episodes
+    def sort_episodes(self):
+        """Puts the finished episodes in order of step and row."""
+        there = self.episodes[: self.ro.episode_count]
+        there[:] = there[np.lexsort((there[:, 1], there[:, 0]))]
+
+    def clear(self):
+        """Nothing is in it: no valid row, no episode."""
+        for array in (self.valid, self.reward, self.done, self.bootstrap):
+            array[:] = 0.0
+        self.ro.episode_count = 0
 
     def encode(self, raw, Weights weights not None, float clip):
         """Fills obs from Obs structs, uint8 [tiles * 64, size] in the order of the tiles;
@@ -465,6 +512,128 @@ cdef class Rollout:
             self.ro.valid_rows, advantage.sum(), (advantage**2).sum(), ret.sum(), (ret**2).sum(),
             advantage.sum(), (advantage**2).sum(),
         ]
+
+
+cdef class RowBook:
+    """The rows of a stepped collector: where each stands in the open rollout, and what is
+    written there when it is sent and received.
+
+    Attributes, [rows] each: cursor int64, its steps in the rollout; taken int64, its actions
+    since the run began; flying, live bool: whether it is under way, and whether its agent was
+    there; returns float32 and lengths int32 of the episodes under way.
+    """
+
+    cdef readonly object cursor, taken, flying, live, returns, lengths
+    cdef int64_t rows, width, horizon
+    cdef int64_t *at_cursor
+    cdef int64_t *at_taken
+    cdef uint8_t *is_flying
+    cdef uint8_t *is_live
+    cdef float *of_return
+    cdef int32_t *of_length
+
+    def __init__(self, int64_t rows, int64_t agents, int64_t horizon):
+        self.rows, self.width, self.horizon = rows, agents * HR_TILE, horizon
+        self.cursor, self.taken = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+        self.flying, self.live = np.zeros(rows, np.bool_), np.zeros(rows, np.bool_)
+        self.returns, self.lengths = np.zeros(rows, np.float32), np.zeros(rows, np.int32)
+        self.at_cursor, self.at_taken = <int64_t *>data(self.cursor), <int64_t *>data(self.taken)
+        self.is_flying, self.is_live = <uint8_t *>data(self.flying), <uint8_t *>data(self.live)
+        self.of_return, self.of_length = <float *>data(self.returns), <int32_t *>data(self.lengths)
+
+    cdef inline int64_t place(self, int64_t row) noexcept nogil:
+        """Where the row's next step lies in arrays of all places of a rollout."""
+        return (row // self.width * self.horizon + self.at_cursor[row]) * self.width \
+            + row % self.width
+
+    def send(self, Rollout ro not None, rows, raw, actions, mask, logp, value, live,
+             int64_t version):
+        """Writes what a policy saw and did for rows int64 [k]: raw uint8 [k, size], actions
+        int32 [k, heads], mask uint8 [k, mask_size] or None, logp and value float32 [k], live bool
+        [k] or None for all. The rollout is a SteppedRollout."""
+        cdef int64_t n = len(rows), i, c, at, tile, lane, row
+        cdef int64_t heads = ro.ro.heads, masks = ro.ro.mask_size, size = raw.shape[1]
+        cdef const int64_t *numbers = <const int64_t *>data(_checked(rows, np.int64, n, "rows"))
+        cdef const uint8_t *seen = <const uint8_t *>data(_checked(raw, np.uint8, n * size, "raw"))
+        cdef const int32_t *chosen = <const int32_t *>data(
+            _checked(actions, np.int32, n * heads, "actions"))
+        cdef const uint8_t *allowed = NULL
+        cdef const uint8_t *there = NULL
+        if ro.mask is not None:
+            allowed = <const uint8_t *>data(_checked(mask, np.uint8, n * masks, "mask"))
+        if live is not None:
+            there = <const uint8_t *>data(_checked(live, np.bool_, n, "live"))
+        cdef const float *lp = <const float *>data(_checked(logp, np.float32, n, "logp"))
+        cdef const float *v = <const float *>data(_checked(value, np.float32, n, "value"))
+        cdef uint8_t *raw_to = <uint8_t *>data(
+            _checked(ro.raw, np.uint8, ro.ro.tiles * HR_TILE * size, "rollout.raw"))
+        cdef int64_t *versions = <int64_t *>data(
+            _checked(ro.versions, np.int64, ro.ro.tiles * HR_TILE, "rollout.versions"))
+        if n and (rows.min() < 0 or rows.max() >= self.rows):
+            raise ValueError("rows are out of range")
+        for i in range(n):
+            row = numbers[i]
+            at = self.place(row)
+            tile, lane = at // HR_TILE, at % HR_TILE
+            memcpy(raw_to + at * size, seen + i * size, size)
+            for c in range(heads):
+                ro.ro.actions[(tile * heads + c) * HR_TILE + lane] = chosen[i * heads + c]
+            if allowed != NULL:
+                for c in range(masks):
+                    ro.ro.mask[(tile * masks + c) * HR_TILE + lane] = allowed[i * masks + c]
+            ro.ro.logp[at] = lp[i]
+            ro.ro.value[at] = v[i]
+            versions[at] = version
+            self.is_live[row] = 1 if there == NULL else there[i]
+            self.is_flying[row] = 1
+            self.at_taken[row] += 1
+
+    def receive(self, Rollout ro, rows, reward, terminated, truncated):
+        """Writes what became of the actions of rows int64 [k], and counts episodes; None for a
+        rollout: these steps are dropped. reward float32, terminated and truncated bool [k].
+
+        Returns (steps written, index of a live reward that is not finite or -1, indices of
+        episodes that are over, places of those that were cut, -1 for the others)."""
+        cdef int64_t n = len(rows), i, at, row, steps = 0, bad = -1, ends = 0
+        cdef const int64_t *numbers = <const int64_t *>data(_checked(rows, np.int64, n, "rows"))
+        cdef const float *gained = <const float *>data(
+            _checked(reward, np.float32, n, "reward"))
+        cdef const uint8_t *term = <const uint8_t *>data(
+            _checked(terminated, np.bool_, n, "terminated"))
+        cdef const uint8_t *trunc = <const uint8_t *>data(
+            _checked(truncated, np.bool_, n, "truncated"))
+        cdef float got
+        cdef hr_episode *episode
+        over, cut = np.empty(n, np.int64), np.empty(n, np.int64)
+        cdef int64_t *over_at = <int64_t *>data(over)
+        cdef int64_t *cut_at = <int64_t *>data(cut)
+        for i in range(n):
+            row = numbers[i]
+            at = self.place(row)
+            self.is_flying[row] = 0
+            if not self.is_live[row]:
+                self.at_cursor[row] += 1
+                continue
+            got = gained[i]
+            if not isfinite(got) and bad < 0:
+                bad = i
+            steps += 1
+            self.of_return[row] += got
+            self.of_length[row] += 1
+            if ro is not None:
+                ro.ro.reward[at], ro.ro.valid[at] = got, 1.0
+            if term[i] or trunc[i]:
+                if ro is not None:
+                    ro.ro.done[at] = 1.0
+                    episode = &ro.ro.episodes[ro.ro.episode_count]
+                    episode.step, episode.row = <int32_t>self.at_cursor[row], <int32_t>row
+                    episode.ret, episode.length = self.of_return[row], self.of_length[row]
+                    ro.ro.episode_count += 1
+                over_at[ends], cut_at[ends] = i, -1 if term[i] else at
+                ends += 1
+                self.of_return[row], self.of_length[row] = 0.0, 0
+            self.at_cursor[row] += 1
+        return steps, bad, over[:ends], cut[:ends]
 
 
 cdef tuple fault_tuple(hr_fault fault):

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ._native import TILE, Net, Weights
-from .policy import OBS_CLIP, PolicySpec, from_tiles, mask_tiles
+from ._native import Net, Weights
+from .policy import OBS_CLIP, PolicySpec, from_tiles
 
 Floats = NDArray[np.float32]
 
@@ -72,32 +72,17 @@ class NativeActor:
     ) -> Acted:
         """See Actor."""
         out = self._forward(weights, raw)
-        actions, logp = sample(self.policy.net, weights.params, out, mask, draw)
-        return Acted(actions, logp, self._values(out, len(raw)), state)
+        actions, logp = self.policy.net.sample_rows(weights.params, out, mask, *draw)
+        return Acted(actions, logp, np.ascontiguousarray(out[:, -1]), state)
 
     def value(self, weights: Weights, raw: NDArray[np.uint8], state: Floats) -> Floats:  # noqa: ARG002
         """See Actor."""
-        return self._values(self._forward(weights, raw), len(raw))
+        return np.ascontiguousarray(self._forward(weights, raw)[:, -1])
 
     def _forward(self, weights: Weights, raw: NDArray[np.uint8]) -> Floats:
+        """Outputs and value side by side, [k, outputs + 1]."""
         net = self.policy.net
         x = net.encode(raw)
         if self._clip > 0:
             net.normalize(x, weights.obs_mean, weights.obs_scale, self._clip)
-        out: Floats = net.forward(weights.params, x)
-        return out
-
-    def _values(self, out: Floats, rows: int) -> Floats:
-        return np.ascontiguousarray(out[:, -1]).reshape(-1)[:rows]
-
-
-def sample(
-    net: Net, params: Floats, out: Floats, mask: NDArray[np.uint8] | None, draw: Draw
-) -> tuple[NDArray[np.int32], Floats]:
-    """Actions int32 [k, heads] and their log-probabilities [k] from outputs in tiles."""
-    rows, lanes = len(draw.rows), len(out) * TILE
-    numbers, steps = np.zeros(lanes, np.uint32), np.zeros(lanes, np.uint64)
-    numbers[:rows], steps[:rows] = draw.rows, draw.steps
-    tiles = None if mask is None else mask_tiles(mask, mask.shape[1])
-    actions, logp = net.sample(params, out, tiles, draw.key, steps, draw.greedy, numbers)
-    return from_tiles(actions, rows), logp.reshape(-1)[:rows]
+        return from_tiles(net.forward(weights.params, x), len(raw))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
@@ -39,6 +40,8 @@ class Codec:
             agents = getattr(vec, "agents", 1)
             self.spec = spec_of_spaces(name, observation, action, agents, has_present=True)
         self._shapes = PolicySpec.from_env(self.spec, ())
+        action = self.spec.single_action_space
+        self._plain = isinstance(action, spaces.Discrete) and action.start == 0
 
     def pack(self, obs: Any, rows: Rows | None = None) -> NDArray[np.uint8]:
         """Obs structs as bytes [k, size] of rows (None: all) of batched observations."""
@@ -53,6 +56,8 @@ class Codec:
 
     def actions(self, chosen: NDArray[np.int32]) -> Any:
         """Actions int32 [k, heads] as a batch of the action space, clipped to its bounds."""
+        if self._plain:
+            return chosen.reshape(-1)
         structs = self._shapes.action_structs(chosen)
         if self._parts is not None:
             return self._parts[1].unpack(structs)
@@ -106,13 +111,19 @@ class Batch:
         if rng is not None and not np.all(rng[:, 0]):
             raise CallOrderError("collect() before reset(): reset the environments first")
 
-    def observations(self, rows: Rows) -> NDArray[np.uint8]:
-        """Obs structs as bytes [len(rows), size] of rows that are not in flight; zeros for
-        agents that are not there."""
+    def seen(
+        self, rows: Rows
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8] | None, NDArray[np.bool_] | None]:
+        """What rows that are not in flight show: Obs structs as bytes [k, size], zeros for
+        agents that are not there; masks uint8 [k, mask_size], 0 where a choice is not allowed,
+        or None; which agents are there, bool [k], None: all."""
         raw = self._structs(self._obs, rows)
-        if self._present is not None:
-            raw[self._present[rows] == 0] = 0
-        return raw
+        mask = None if self._mask is None else self._mask[rows].view(np.uint8)
+        if self._present is None:
+            return raw, mask, None
+        live = self._present[rows].astype(np.bool_)
+        raw[~live] = 0
+        return raw, mask, live
 
     def final_observations(self, rows: Rows) -> NDArray[np.uint8]:
         """The same of the last observations of the episodes that ended in these rows."""
@@ -138,16 +149,6 @@ class Batch:
                 index = f"[{', '.join(str(int(k)) for k in where)}]" if where else ""
                 return at, field.name + index, float(numbers[at, element])
         return None
-
-    def present(self, rows: Rows) -> NDArray[np.bool_]:
-        """Which of the rows act at their next step."""
-        if self._present is None:
-            return np.ones(len(rows), np.bool_)
-        return self._present[rows].astype(np.bool_)
-
-    def mask(self, rows: Rows) -> NDArray[np.uint8] | None:
-        """uint8 [len(rows), mask_size], 0 where a choice is not allowed; None: no masks."""
-        return None if self._mask is None else self._mask[rows].view(np.uint8)
 
     def send(self, actions: NDArray[np.int32], rows: Rows) -> None:
         """Starts a step of whole worlds with int32 [len(rows), heads] (floats by their bits)."""

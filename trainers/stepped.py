@@ -18,7 +18,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from ..engine.errors import ArgumentError
-from ._native import TILE, aligned
+from ._native import TILE, RowBook, aligned
 from .actor import Actor, Draw, Floats
 from .batch import Batch, Rows
 from .collector import REWARD_CLIP
@@ -98,19 +98,13 @@ class SteppedCollector:
         self._obs_clip = OBS_CLIP if normalize_obs else 0.0
         self._normalize_reward = normalize_reward
         rows = self.batch.rows
-        self._cursor = np.zeros(rows, np.int64)  # steps of each row that the open rollout has
-        self._taken = np.zeros(rows, np.int64)  # actions of each row since the run began
-        self._flying = np.zeros(rows, np.bool_)
-        self._live = np.zeros(rows, np.bool_)  # of rows in flight: the agent was there
+        self._book = RowBook(rows, self.batch.agents, horizon)
         self._state = np.zeros((rows, actor.state_size), np.float32)  # for the next action
         self._before = np.zeros_like(self._state)  # that the last action started from
-        self._returns = np.zeros(rows, np.float32)  # of the episodes under way
-        self._lengths = np.zeros(rows, np.int32)
         self._discounted = np.zeros(rows, np.float32)
         self._own: SteppedRollout | None = None
         self._under_way: _UnderWay | None = None
         self._filled = 0  # valid steps in the open rollout
-        self._ended: list[NDArray[np.int32]] = []  # its episodes: step, row, return, length
         self._cuts: list[_Cut] = []
         self._seconds = dict.fromkeys(STAGES, 0.0)
 
@@ -147,61 +141,50 @@ class SteppedCollector:
             into = self._own = self._own or self.new_rollout()
         latest = weights if callable(weights) else lambda: weights
         self._open(into)
-        waiting = np.flatnonzero(~self._flying)
+        waiting = np.flatnonzero(~self._book.flying)
         for first in range(0, len(waiting), self.batch.group):
             self._act(into, waiting[first : first + self.batch.group], latest())
         while self.batch.in_flight and self._filled < self._wanted:
             rows = self._receive(into)
-            going = rows[self._cursor[rows] < self.horizon]
-            if len(going):
-                self._act(into, going, latest())
+            more = self._book.cursor[rows] < self.horizon
+            if more.any():
+                self._act(into, rows if more.all() else rows[more], latest())
         self._close(into, latest())
         return into
 
     def _open(self, ro: SteppedRollout) -> None:
         """An empty rollout, but for the steps that are under way."""
-        for name in ("valid", "done", "reward", "bootstrap"):
-            ro.flat[name][:] = 0.0
-        self._cursor[:], self._filled = 0, 0
-        self._ended, self._cuts = [], []
+        ro.clear()
+        self._book.cursor[:], self._filled = 0, 0
+        self._cuts = []
         left, self._under_way = self._under_way, None
         if left is not None:
             at = ro.place(left.rows)
-            self._write(ro, at, left)
+            tile, lane = at // TILE, at % TILE
+            ro.raw[at], ro.actions[tile, :, lane] = left.raw, left.actions
+            if left.mask is not None:
+                ro.mask[tile, :, lane] = left.mask
+            ro.flat["logp"][at], ro.flat["value"][at] = left.logp, left.value
             ro.versions[at] = left.versions
             ro.states[left.rows] = self._before[left.rows]
-
-    def _write(self, ro: SteppedRollout, at: Rows, step: Any) -> None:
-        """What a policy saw and did, at the places `at`."""
-        tile, lane = at // TILE, at % TILE
-        ro.raw[at] = step.raw
-        ro.actions[tile, :, lane] = step.actions
-        if step.mask is not None:
-            ro.mask[tile, :, lane] = step.mask
-        ro.flat["logp"][at], ro.flat["value"][at] = step.logp, step.value
 
     def _act(self, ro: SteppedRollout, rows: Rows, weights: Any) -> None:
         """Acts for rows that wait and sends them off."""
         start = perf_counter()
-        raw, mask, live = (
-            self.batch.observations(rows), self.batch.mask(rows), self.batch.present(rows),
-        )  # fmt: skip
+        raw, mask, live = self.batch.seen(rows)
         self._check_observations(raw, rows)
         before = self._state[rows]
-        draw = Draw(self._key, rows, self._taken[rows])
+        draw = Draw(self._key, rows, self._book.taken[rows])
         acted = self.actor.act(weights, raw, mask, before, draw)
-        cursor = self._cursor[rows]
-        at = ro.place(rows) + cursor * ro.width
-        step = _UnderWay(rows, raw, acted.actions, mask, acted.logp, acted.value, cursor)
-        self._write(ro, at, step)
-        ro.versions[at] = weights.version
         if self.actor.state_size:
-            fresh = cursor == 0
+            fresh = self._book.cursor[rows] == 0
             ro.states[rows[fresh]] = before[fresh]
             self._before[rows] = before
-            self._state[rows] = np.where(live[:, None], acted.state, before)
-        self._live[rows], self._flying[rows] = live, True
-        self._taken[rows] += 1
+            after = acted.state
+            self._state[rows] = after if live is None else np.where(live[:, None], after, before)
+        self._book.send(
+            ro, rows, raw, acted.actions, mask, acted.logp, acted.value, live, weights.version
+        )
         self._seconds["act"] += perf_counter() - start
         self.batch.send(acted.actions, rows)
 
@@ -210,47 +193,27 @@ class SteppedCollector:
         start = perf_counter()
         rows, reward, terminated, truncated = self.batch.recv()
         received = perf_counter()
-        live, cursor = self._live[rows], self._cursor[rows]
-        at = ro.place(rows) + cursor * ro.width
-        self._check_rewards(reward, live, rows)
-        done = (terminated | truncated) & live
-        ro.flat["reward"][at] = np.where(live, reward, np.float32(0.0))
-        ro.flat["valid"][at] = live
-        self._filled += int(live.sum())
-        if done.any():
-            ro.flat["done"][at] = done
-            self._record_ends(rows, at, done, terminated)
-        self._count(rows, reward, live, done, cursor)
-        self._cursor[rows] += 1
-        self._flying[rows] = False
+        steps, bad, over, cut = self._book.receive(ro, rows, reward, terminated, truncated)
+        self._filled += steps
+        if bad >= 0:
+            self._refuse("reward", "the reward", int(rows[bad]), float(reward[bad]), None)
+        if len(over):
+            self._end_episodes(rows[over], cut)
         self._seconds["env"] += received - start
         self._seconds["record"] += perf_counter() - received
         return rows
 
-    def _record_ends(
-        self, rows: Rows, at: Rows, done: NDArray[np.bool_], terminated: NDArray[np.bool_]
-    ) -> None:
-        """Keeps the final observations of episodes that were cut."""
-        cut = done & ~terminated
+    def _end_episodes(self, rows: Rows, places: Rows) -> None:
+        """Keeps the final observations of episodes that were cut (places of their steps; -1:
+        it ended by itself), and forgets what is remembered of all."""
+        cut = places >= 0
         if cut.any():
             over = rows[cut]
             raw = self.batch.final_observations(over)
             self._check_observations(raw, over)
-            self._cuts.append(_Cut(at[cut], raw, self._state[over]))
-
-    def _count(
-        self, rows: Rows, reward: Floats, live: NDArray[np.bool_], done: NDArray[np.bool_],
-        cursor: Rows,
-    ) -> None:  # fmt: skip
-        """Adds a step to the episodes of `rows`, and ends those that are done."""
-        self._returns[rows] += np.where(live, reward, np.float32(0.0))
-        self._lengths[rows] += live
-        if done.any():
-            over = rows[done]
-            ended = (cursor[done], over, self._returns[over].view(np.int32), self._lengths[over])
-            self._ended.append(np.stack(ended, axis=1).astype(np.int32))
-            self._returns[over], self._lengths[over] = 0.0, 0
-            self._state[over] = 0.0
+            self._cuts.append(_Cut(places[cut], raw, self._state[over]))
+        if self.actor.state_size:
+            self._state[rows] = 0.0
 
     def _close(self, ro: SteppedRollout, weights: Any) -> None:
         """Values of what was cut and of where the rows stand, then advantages."""
@@ -260,10 +223,11 @@ class SteppedCollector:
         for cut in self._cuts:
             ro.flat["bootstrap"][cut.places] = self.actor.value(weights, cut.raw, cut.state)
         last = aligned(ro.blocks * ro.width, np.float32)
-        standing, flying = np.flatnonzero(~self._flying), np.flatnonzero(self._flying)
+        flying = np.flatnonzero(self._book.flying)
+        standing = np.flatnonzero(~self._book.flying)
         for first in range(0, len(standing), self.batch.group):
             rows = standing[first : first + self.batch.group]
-            raw = self.batch.observations(rows)
+            raw = self.batch.seen(rows)[0]
             self._check_observations(raw, rows)
             last[rows] = self.actor.value(weights, raw, self._state[rows])
         if len(flying):
@@ -272,16 +236,16 @@ class SteppedCollector:
         if ro.obs.size:  # a native policy's
             ro.encode(ro.raw, weights, self._obs_clip)
         ro.set_weights(weights)
-        ended = np.concatenate([np.zeros((0, 4), np.int32), *self._ended])
-        ro.set_episodes(ended[np.lexsort((ended[:, 1], ended[:, 0]))])
+        acted = np.where(ro.flat["valid"] > 0, ro.versions, weights.version)
+        ro.block_versions[:] = acted.reshape(ro.blocks, -1).min(1)
+        ro.version = int(ro.block_versions.min())
+        ro.sort_episodes()
         ro.finish(last, self._gamma, self._lambda)
-        valid = ro.flat["valid"] > 0
-        ro.version = int(ro.versions[valid].min()) if valid.any() else weights.version
         self._seconds["finish"] += perf_counter() - start
 
     def _kept(self, ro: SteppedRollout, rows: Rows) -> _UnderWay:
         """The steps under way, for the next rollout."""
-        at = ro.place(rows) + self._cursor[rows] * ro.width
+        at = ro.place(rows) + self._book.cursor[rows] * ro.width
         tile, lane = at // TILE, at % TILE
         return _UnderWay(
             rows,
@@ -319,16 +283,9 @@ class SteppedCollector:
             at, name, value = bad
             self._refuse("observation", f"observation {name!r}", int(rows[at]), value, name)
 
-    def _check_rewards(self, reward: Floats, live: NDArray[np.bool_], rows: Rows) -> None:
-        if not np.isfinite(reward).all():
-            bad = ~np.isfinite(reward) & live
-            if bad.any():
-                at = int(bad.argmax())
-                self._refuse("reward", "the reward", int(rows[at]), float(reward[at]), None)
-
     def _refuse(self, kind: str, what: str, row: int, value: float, name: str | None) -> None:
         """kind, row, value, name: see NonFiniteError."""
-        step = int(self._taken[row]) - (kind == "reward")
+        step = int(self._book.taken[row]) - (kind == "reward")
         raise NonFiniteError(
             f"environment {self.batch.spec.name!r}: {what} of row {row} is {value} at step {step}",
             kind=kind,
@@ -343,15 +300,14 @@ class SteppedCollector:
         still: what a checkpoint needs when rollouts are closed early."""
         while self.batch.in_flight:
             rows, reward, terminated, truncated = self.batch.recv()
-            live = self._live[rows]
-            self._count(rows, reward, live, (terminated | truncated) & live, self._cursor[rows])
-            self._flying[rows] = False
+            _, _, over, _ = self._book.receive(None, rows, reward, terminated, truncated)
+            self._state[rows[over]] = 0.0
         self._under_way = None
 
     @property
     def step(self) -> int:
         """Steps of the row that has taken most since the run began."""
-        return int(self._taken.max())
+        return int(self._book.taken.max())
 
     def profile(self) -> dict[str, float]:
         """Seconds per stage since the start: the policy, waiting for environments, writing
@@ -363,21 +319,21 @@ class SteppedCollector:
         is in flight is waited for and dropped."""
         self.settle()
         return {
-            "taken": self._taken.copy(),
+            "taken": self._book.taken.copy(),
             "state": self._state.copy(),
-            "returns": self._returns.copy(),
-            "lengths": self._lengths.copy(),
+            "returns": self._book.returns.copy(),
+            "lengths": self._book.lengths.copy(),
             "discounted": self._discounted.copy(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continues where `state_dict` was taken."""
-        self._taken[:] = state["taken"]
+        self._book.taken[:] = state["taken"]
+        self._book.returns[:], self._book.lengths[:] = state["returns"], state["lengths"]
         self._state[:] = state["state"]
-        self._returns[:], self._lengths[:] = state["returns"], state["lengths"]
         self._discounted[:] = state["discounted"]
 
     def forget_episodes(self) -> None:
         """After a reset of all environments: their episodes begin."""
-        self._state[:], self._returns[:], self._lengths[:] = 0.0, 0.0, 0
+        self._state[:], self._book.returns[:], self._book.lengths[:] = 0.0, 0.0, 0
         self._discounted[:] = 0.0

@@ -24,9 +24,9 @@ from ..engine.cpus import available_cpus
 from ..engine.errors import ArgumentError
 from ..engine.spec import EnvSpec, FieldSpec
 from ._native import Net
-from .actor import Acted, Draw, Floats, sample
+from .actor import Acted, Draw, Floats
 from .nn import image_shape
-from .policy import OBS_CLIP, Head, PolicySpec, TensorError, to_tiles
+from .policy import OBS_CLIP, Head, PolicySpec, TensorError
 
 PARALLEL_FLOPS = 3e8  # work of a call from which on more than one thread pays
 
@@ -301,8 +301,7 @@ class TorchActor:
     ) -> Acted:
         """See Actor."""
         out, after = self._forward(weights, raw, state)
-        tiles = to_tiles(out)
-        actions, logp = sample(self.rollout_net, self._log_std, tiles, mask, draw)
+        actions, logp = self.rollout_net.sample_rows(self._log_std, out, mask, *draw)
         return Acted(actions, logp, np.ascontiguousarray(out[:, -1]), after)
 
     def value(self, weights: TorchWeights, raw: NDArray[np.uint8], state: Floats) -> Floats:
