@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -364,10 +365,9 @@ class _Trial:
             obs = result[0]
 
     def global_random(self) -> None:
-        before = np.random.get_state()[1].copy()  # type: ignore[index, union-attr]
+        before = pickle.dumps(np.random.get_state())
         self.life(self.seed, list(self.sampled())[:20])
-        after = np.random.get_state()[1]  # type: ignore[index]
-        _demand(np.array_equal(before, after), "np.random was drawn from")
+        _demand(before == pickle.dumps(np.random.get_state()), "np.random was drawn from")
 
     def autoreset(self) -> None:
         ended = self._until_an_end()

@@ -54,10 +54,13 @@ class HeadraceParallelEnv(ParallelEnv):
         return self.action_spaces[agent]
 
     def reset(
-        self, seed: int | None = None, options: dict[str, Any] | None = None
+        self,
+        seed: int | None = None,
+        options: dict[str, Any] | None = None,  # noqa: ARG002 (as PettingZoo calls it)
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """(observations, infos) of the agents that are there, by name."""
-        obs, infos = self._vec.reset(seed=seed, options=options)
+        """(observations, infos) of the agents that are there, by name. Native environments know
+        no options."""
+        obs, infos = self._vec.reset(seed=seed)
         self._ended[:] = False
         self.agents = self._there(infos)
         return self._named(obs, self.agents), self._infos(infos, self.agents)

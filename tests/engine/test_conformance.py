@@ -1,0 +1,153 @@
+"""check_vec_env: our batches and Gymnasium's pass, and each rule finds what breaks it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv, VectorWrapper
+
+import headrace
+from headrace import check_vec_env
+from headrace.engine.conformance import Report
+
+MODES = ("NextStep", "SameStep", "Disabled")
+CARTPOLE = functools.partial(gymnasium.make, "CartPole-v1", disable_env_checker=True)
+
+
+def broken(report: Report) -> set[str]:
+    return {finding.rule for finding in report.failed}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ["cartpole", "foraging", "snake", "pendulum"])
+def test_native_batches_pass(name: str, mode: str) -> None:
+    make = functools.partial(headrace.make_vec, name, 8, autoreset_mode=mode)
+    report = check_vec_env(make, steps=300)
+    report.raise_for_failures()
+    assert report.ok
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("executor", ["processes", "serial"])
+def test_python_batches_pass(executor: str, mode: str) -> None:
+    make = functools.partial(
+        headrace.make_vec, "gymnasium:CartPole-v1", 4, executor=executor, autoreset_mode=mode,
+        workers=2 if executor == "processes" else None, start_method="fork",
+    )  # fmt: skip
+    check_vec_env(make, steps=60).raise_for_failures()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_gymnasiums_batches(mode: str) -> None:
+    report = check_vec_env(lambda: SyncVectorEnv([CARTPOLE] * 4, autoreset_mode=mode))
+    assert broken(report) <= {"a call after close() raises"}  # not raised in Gymnasium 1.4
+    env = AsyncVectorEnv([CARTPOLE] * 2, autoreset_mode=mode, context="fork")
+    report = check_vec_env(env, steps=60)
+    assert (
+        not broken(report)
+        - {f"{what} are refused" for what in ("too few actions", "too many actions")}
+        - {"actions out of range are refused"}
+    )
+    env.close(terminate=True)
+
+
+class Wrong(VectorWrapper):
+    """A batch with one fault."""
+
+    def __init__(self, env: VectorEnv, fault: str) -> None:
+        super().__init__(env)
+        self.fault = fault
+        self.last: Any = None
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        if self.fault == "ignores seeds":
+            seed = None
+        if self.fault == "one seed for all" and seed is not None and not isinstance(seed, list):
+            seed = [seed] * self.num_envs
+        if self.fault == "ignores masks" and options:
+            options = None
+        obs, infos = self.env.reset(seed=seed, options=options)
+        return self.shown(obs), infos
+
+    def step(self, actions: Any) -> Any:
+        if self.fault == "global random":
+            np.random.rand()
+        if self.fault == "cuts actions":
+            actions = np.resize(actions, self.num_envs)
+        if self.fault == "clips actions":
+            actions = np.minimum(actions, 1)
+        if self.fault == "mixes":
+            actions = np.roll(actions, 1)
+        obs, rewards, terminated, truncated, infos = self.env.step(actions)
+        if self.fault == "flat rewards":
+            rewards = rewards[:, None]
+        if self.fault == "integer flags":
+            terminated = terminated.astype(int)
+        if self.fault == "no final":
+            infos.pop("final_obs", None)
+        if self.fault == "no masks":
+            infos = {"speed": np.ones(self.num_envs)}
+        return self.shown(obs), rewards, terminated, truncated, infos
+
+    def shown(self, obs: Any) -> Any:
+        if self.fault == "far out":
+            return obs + 100
+        if self.fault == "reuses arrays":
+            self.last = obs if self.last is None else self.last
+            self.last[...] = obs
+            return self.last
+        return obs
+
+
+FAULTS = {
+    "ignores seeds": "the same seed gives the same life",
+    "one seed for all": "seed s gives environment i the seed s + i",
+    "ignores masks": "options['reset_mask'] resets what it names",
+    "global random": "NumPy's global generator is left alone",
+    "cuts actions": "too few actions are refused",
+    "clips actions": "actions out of range are refused",
+    "mixes": "environments do not depend on each other's actions",
+    "flat rewards": "step returns arrays of the right shapes and dtypes",
+    "integer flags": "step returns arrays of the right shapes and dtypes",
+    "no final": "final observations are given with SameStep",
+    "no masks": "infos have masks",
+    "far out": "observations lie in their space",
+    "reuses arrays": "what was returned stays as it was",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found(fault: str) -> None:
+    make: Callable[[], VectorEnv] = lambda: Wrong(  # noqa: E731
+        headrace.make_vec("cartpole", 4, autoreset_mode="SameStep"), fault
+    )
+    report = check_vec_env(make)
+    assert FAULTS[fault] in broken(report)
+    assert f"FAIL {FAULTS[fault]}" in str(report)
+    with pytest.raises(AssertionError, match="rules"):
+        report.raise_for_failures()
+
+
+def test_one_that_hangs_is_reported() -> None:
+    import threading
+
+    class Stuck(VectorWrapper):
+        def step(self, actions: Any) -> Any:
+            threading.Event().wait()
+
+    env = Stuck(headrace.make_vec("cartpole", 2))
+    report = check_vec_env(env, patience=0.2)
+    assert any("did not return within 0.2 s" in finding.detail for finding in report.failed)
+    assert any(finding.detail == "the environment hangs" for finding in report.findings)
+
+
+def test_what_is_no_vector_environment_is_refused() -> None:
+    with pytest.raises(TypeError, match="env is a int"):
+        check_vec_env(3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"is no gymnasium\.vector\.VectorEnv"):
+        check_vec_env(CARTPOLE)
