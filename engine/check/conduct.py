@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import re
 import subprocess
 import tempfile
@@ -19,6 +18,7 @@ from ..compile import INCLUDE_DIR, build, find_compiler
 from ..errors import ArgumentError
 from ..numba.define import options_of
 from ..params import Parameters
+from ..registration import registered
 from ..resolve import Resolved, resolve, split_class
 from .batch import Source, Trace
 from .experiments import WORLDS, first_difference, steps_for
@@ -259,12 +259,17 @@ def _broken(found: list[Finding]) -> set[str]:
 def _addressed(found: Resolved, env: Any) -> tuple[str, str]:
     """(what another process calls the environment, the class of a Numba environment)."""
     if found.spec.language != "numba":
-        return (env if isinstance(env, str) and not Path(env).suffix else str(found.source)), ""
-    if options_of(env):
-        return f"{inspect.getsourcefile(env)}:{env.__name__}", env.__name__
+        known = registered().get(env) if isinstance(env, str) else None
+        return (env if known is not None and known.shipped else str(found.source)), ""
     from ..numba.loading import classes_in
 
-    name = split_class(str(env))[1] or next(iter(classes_in(found.source, {})))
+    classes = classes_in(found.source, {})
+    name = env.__name__ if options_of(env) else split_class(str(env))[1] or next(iter(classes))
+    if name not in classes:
+        raise ArgumentError(
+            f"class {name} is not at the top level of {found.source}, where another process "
+            "could find it: move it there"
+        )
     return f"{found.source}:{name}", name
 
 

@@ -69,6 +69,29 @@ def test_arrays_reach_the_workers(tmp_path):
         check(path)
 
 
+def test_registered_names_and_classes_are_found_by_the_workers(tmp_path):
+    path = tmp_path / "my_env.c"
+    path.write_text((BROKEN / "late_termination.c").read_text())
+    headrace.register("my_registered_env", path)
+    report = check("my_registered_env", sanitize=False)
+    assert report.passed
+    assert report.file == str(path)
+
+    from headrace.engine.numba.loading import classes_in
+
+    wild = classes_in(BROKEN / "wild_nan.py", {})["WildNan"]
+    assert [each.rule for each in check(wild).failures] == ["numbers"]
+
+    @headrace.numba_env
+    class Local:
+        state = wild.state
+        action, obs = wild.action, wild.obs
+        reset, step, observe = wild.reset, wild.step, wild.observe
+
+    with pytest.raises(ArgumentError, match="class Local is not at the top level"):
+        check(Local)
+
+
 def test_what_cannot_be_built_is_an_error_not_a_finding(tmp_path):
     with pytest.raises(ArgumentError, match="no such file"):
         check(tmp_path / "none.c")
