@@ -18,7 +18,8 @@ from .endings import row_of
 class HeadraceParallelEnv(ParallelEnv):
     """All agents of one world: "agent_0", "agent_1", ...
 
-    An agent leaves `agents` when its episode ends, or while it is not there.
+    An agent leaves `agents` when its episode ends. One that is not there, or whose turn it is
+    not, stays: its action is ignored, and `infos[agent]["present"]` is False.
     """
 
     metadata = {"name": "headrace", "render_modes": ["rgb_array"]}  # noqa: RUF012
@@ -58,11 +59,10 @@ class HeadraceParallelEnv(ParallelEnv):
         seed: int | None = None,
         options: dict[str, Any] | None = None,  # noqa: ARG002 (as PettingZoo calls it)
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """(observations, infos) of the agents that are there, by name. Native environments know
-        no options."""
+        """(observations, infos) by name. Native environments know no options."""
         obs, infos = self._vec.reset(seed=seed)
         self._ended[:] = False
-        self.agents = self._there(infos)
+        self.agents = list(self.possible_agents)
         return self._named(obs, self.agents), self._infos(infos, self.agents)
 
     def step(self, actions: dict[str, Any]) -> tuple[dict[str, Any], ...]:
@@ -74,7 +74,10 @@ class HeadraceParallelEnv(ParallelEnv):
             batch[self.possible_agents.index(agent)] = action
         obs, rewards, terminated, truncated, infos = self._vec.step(batch)
         self._ended |= terminated | truncated
-        self.agents = [] if self._ended.all() else self._there(infos)
+        over = self._ended | bool(self._vec.buffers.arrays["world_over"][0])
+        self.agents = [
+            agent for agent, ended in zip(self.possible_agents, over, strict=True) if not ended
+        ]
         told = [
             {agent: kind(array[self.possible_agents.index(agent)]) for agent in acting}
             for array, kind in ((rewards, float), (terminated, bool), (truncated, bool))
@@ -89,20 +92,15 @@ class HeadraceParallelEnv(ParallelEnv):
         """Frees the world."""
         self._vec.close()
 
-    def _there(self, infos: dict[str, Any]) -> list[str]:
-        present = infos.get("present", np.ones(len(self.possible_agents), np.bool_))
-        return [
-            agent
-            for agent, here in zip(self.possible_agents, present & ~self._ended, strict=True)
-            if here
-        ]
-
     def _named(self, obs: Any, agents: list[str]) -> dict[str, Any]:
         return {agent: row_of(obs, self.possible_agents.index(agent)) for agent in agents}
 
     def _infos(self, infos: dict[str, Any], agents: list[str]) -> dict[str, Any]:
         told: dict[str, Any] = {agent: {} for agent in agents}
-        if "action_mask" in infos:
-            for agent in agents:
-                told[agent]["action_mask"] = infos["action_mask"][self.possible_agents.index(agent)]
+        for agent in agents:
+            row = self.possible_agents.index(agent)
+            if "action_mask" in infos:
+                told[agent]["action_mask"] = infos["action_mask"][row]
+            if "present" in infos:
+                told[agent]["present"] = bool(infos["present"][row])
         return told
