@@ -60,7 +60,7 @@ CASES = [
     broken("pointer.pyx", "addresses", "State.home differs elsewhere in memory",
            world=0, step=0, seed=40, member="State.home"),
     broken("past_end.py", "memory", "observe: IndexError: index is out of bounds",
-           world=0, step=6, seed=40, at="o.place[i] = s.place"),
+           world=0, step=6, seed=40, at="def observe(p, s, o)"),
     broken("wild_nan.py", "numbers", "the reward is nan", world=0, step=7, seed=40),
     broken("half_drawn.c", "draw", "pixel (300, 0) of a 600 x 400 frame is not painted",
            world=0, step=0, seed=40),
