@@ -11,6 +11,7 @@ How fields become a space, for observations and actions alike:
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -161,7 +162,7 @@ def _space(
         raise EnvDefinitionError(f"environment {env!r}: {struct} declares a field twice")
     if not _is_uniform(fields):
         parts = {f.name: _space(env, struct, [f], from_memory=from_memory) for f in fields}
-        return spaces.Dict(parts)
+        return spaces.Dict(OrderedDict(parts))  # in declared order: else it sorts them
     _check_in_order(env, struct, fields)
     shape = fields[0].shape if len(fields) == 1 else (sum(field.size for field in fields),)
     if fields[0].kind == "discrete":

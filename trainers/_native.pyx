@@ -444,6 +444,32 @@ cdef class Rollout:
         if self.reward_centres is not None:
             self.reward_centres[:] = np.float32(weights.reward_mean)
 
+    def scale_rewards(self, discounted, float gamma, float mean, float scale, float clip):
+        """Scales rewards by the spread of discounted returns and clips them; fills reward_sums.
+        discounted: float32 [rows], so far in each row's episode; goes on with the rollout."""
+        cdef int64_t rows = len(discounted), width = self.ro.agents * HR_TILE, b, t, k, row, at
+        cdef float *total = <float *>data(_checked(discounted, np.float32, rows, "discounted"))
+        cdef double *sums
+        cdef double d
+        cdef float y
+        self.reward_sums[:] = 0.0
+        for b in range(self.ro.blocks):
+            sums = self.ro.reward_sums + 3 * b
+            for t in range(self.ro.horizon):
+                for k in range(min(width, rows - b * width)):
+                    row, at = b * width + k, (b * self.ro.horizon + t) * width + k
+                    if self.ro.valid[at] == 0:
+                        continue
+                    total[row] = total[row] * gamma + self.ro.reward[at]
+                    d = <double>(total[row] - mean)
+                    sums[0] += 1.0
+                    sums[1] += d
+                    sums[2] += d * d
+                    y = self.ro.reward[at] * scale
+                    self.ro.reward[at] = clip if y > clip else -clip if y < -clip else y
+                    if self.ro.done[at] != 0:
+                        total[row] = 0.0
+
     def sort_episodes(self):
         """Puts the finished episodes in order of step and row."""
         there = self.episodes[: self.ro.episode_count]
@@ -569,10 +595,10 @@ cdef class RowBook:
             _checked(ro.raw, np.uint8, ro.ro.tiles * HR_TILE * size, "rollout.raw"))
         cdef int64_t *versions = <int64_t *>data(
             _checked(ro.versions, np.int64, ro.ro.tiles * HR_TILE, "rollout.versions"))
-        if n and (rows.min() < 0 or rows.max() >= self.rows):
-            raise ValueError("rows are out of range")
         for i in range(n):
             row = numbers[i]
+            if row < 0 or row >= self.rows or self.at_cursor[row] >= self.horizon:
+                raise ValueError(f"row {row} has no place left in the rollout")
             at = self.place(row)
             tile, lane = at // HR_TILE, at % HR_TILE
             memcpy(raw_to + at * size, seen + i * size, size)

@@ -6,6 +6,7 @@ here depends on what kind of executor steps them.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -137,8 +138,10 @@ class Batch:
 
     def first_bad(self, raw: NDArray[np.uint8]) -> tuple[int, str, float] | None:
         """(index, field's name, number) of the first number in raw that is not finite."""
-        if self._all_floats and np.isfinite(raw.view(np.float32)).all():
-            return None
+        if self._all_floats:
+            numbers = raw.view(np.float32).reshape(-1)
+            if math.isfinite(numbers.dot(numbers)):  # quicker than asking each
+                return None
         for field in self._floats:
             part = raw[:, field.offset : field.offset + 4 * field.size]
             numbers = np.ascontiguousarray(part).view(np.float32)

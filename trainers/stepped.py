@@ -173,7 +173,7 @@ class SteppedCollector:
         start = perf_counter()
         raw, mask, live = self.batch.seen(rows)
         self._check_observations(raw, rows)
-        before = self._state[rows]
+        before = self._state[rows] if self.actor.state_size else self._state[: len(rows)]
         draw = Draw(self._key, rows, self._book.taken[rows])
         acted = self.actor.act(weights, raw, mask, before, draw)
         if self.actor.state_size:
@@ -219,7 +219,13 @@ class SteppedCollector:
         """Values of what was cut and of where the rows stand, then advantages."""
         start = perf_counter()
         if self._normalize_reward:
-            self._scale_rewards(ro, weights)
+            ro.scale_rewards(
+                self._discounted,
+                self._gamma,
+                weights.reward_mean,
+                weights.reward_scale,
+                REWARD_CLIP,
+            )
         for cut in self._cuts:
             ro.flat["bootstrap"][cut.places] = self.actor.value(weights, cut.raw, cut.state)
         last = aligned(ro.blocks * ro.width, np.float32)
@@ -256,26 +262,6 @@ class SteppedCollector:
             ro.flat["value"][at],
             ro.versions[at],
         )
-
-    def _scale_rewards(self, ro: SteppedRollout, weights: Any) -> None:
-        """Rewards scaled by the spread of discounted returns, whose sums go to the learner."""
-        shape = (ro.blocks, ro.horizon, ro.width)
-        reward, valid, done = (ro.flat[k].reshape(shape) for k in ("reward", "valid", "done"))
-        total = np.zeros(ro.blocks * ro.width, np.float32)
-        total[: ro.rows] = self._discounted
-        total = total.reshape(ro.blocks, ro.width)
-        away = np.zeros(shape)  # distances from the mean
-        gamma, mean = np.float32(self._gamma), np.float32(weights.reward_mean)
-        for t in range(ro.horizon):
-            live = valid[:, t] > 0
-            total = np.where(live, total * gamma + reward[:, t], total)
-            away[:, t] = np.where(live, total - mean, np.float32(0.0))
-            total[done[:, t] > 0] = 0.0
-        self._discounted[:] = total.reshape(-1)[: ro.rows]
-        for k, column in enumerate((valid.astype(np.float64), away, away * away)):
-            # one after the other, as the fused collector adds them
-            ro.reward_sums[:, k] = np.cumsum(column.reshape(ro.blocks, -1), axis=1)[:, -1]
-        np.clip(reward * np.float32(weights.reward_scale), -REWARD_CLIP, REWARD_CLIP, out=reward)
 
     def _check_observations(self, raw: NDArray[np.uint8], rows: Rows) -> None:
         bad = self.batch.first_bad(raw)

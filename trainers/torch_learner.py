@@ -19,7 +19,7 @@ from .normalize import RunningMoments
 from .policy import seed_key
 from .rollout import NonFiniteError, SteppedRollout
 from .torch_loss import LossOptions, LossRows, logp_and_entropy, ppo_loss
-from .torch_policy import TorchPolicy, TorchWeights
+from .torch_policy import Normalizer, TorchPolicy, TorchWeights
 
 OPTIMIZERS = ("adam", "muon")
 _BITS = (1 << 64) - 1
@@ -269,7 +269,9 @@ class _Data:
             arrays = {name: ro.by_step(array) for name, array in arrays.items()}
             arrays["states"] = ro.states[: ro.rows]
         self._valid = valid.reshape(-1, TILE)
-        self._all = bool(valid.all())
+        policy = learner.policy
+        normalize = ro.obs_sums is not None and not policy.picture
+        self._normalizer = Normalizer(learner.weights, policy.device) if normalize else None
         self._tensors = {name: learner._transfer(name, a) for name, a in arrays.items()}
 
     def minibatches(self, parts: int) -> Iterator[tuple[Tensor, Tensor, LossRows]]:
@@ -280,29 +282,32 @@ class _Data:
 
     def _encoded(self, raw: Tensor) -> Tensor:
         """Encoded and normalised observations of rows [k, size]."""
-        policy, weights = self._learner.policy, self._learner.weights
-        x = policy.encode(raw)
-        normalize = self._ro.obs_sums is not None and not policy.picture
-        return policy.normalized(x, weights) if normalize else x
+        x = self._learner.policy.encode(raw)
+        return x if self._normalizer is None else self._normalizer(x)
 
     def _shuffled(self, parts: int) -> Iterator[tuple[Tensor, Tensor, LossRows]]:
         """Minibatches of shuffled tiles of 64 rows, as the native learner takes them."""
         learner, tiles = self._learner, len(self._valid)
         order = learner.tile_order(tiles)
-        parts = min(parts, tiles)
+        places = order[:, None] * TILE + np.arange(TILE)
+        valid = self._valid[order]
+        index = torch.from_numpy(places[valid]).to(learner.policy.device)
+        ends = np.concatenate(([0], np.cumsum(valid.sum(1))))
+        columns = {
+            name: tensor.index_select(0, index)
+            for name, tensor in self._tensors.items()
+            if name != "raw"  # large ones, picked when they are needed
+        }
         state = torch.zeros((0, 0), device=learner.policy.device)
+        parts = min(parts, tiles)
         for part in range(parts):
-            chosen = order[part * tiles // parts : (part + 1) * tiles // parts]
-            places = chosen[:, None] * TILE + np.arange(TILE)
-            if not self._all:
-                places = places[self._valid[chosen]]
-            if places.size == 0:
+            lo, hi = (int(ends[k * tiles // parts]) for k in (part, part + 1))
+            if lo == hi:
                 continue
-            index = torch.from_numpy(places.reshape(-1)).to(learner.policy.device)
-            picked = {name: t.index_select(0, index) for name, t in self._tensors.items()}
-            x = self._encoded(picked.pop("raw"))
+            rows = {name: column[lo:hi] for name, column in columns.items()}
+            x = self._encoded(self._tensors["raw"].index_select(0, index[lo:hi]))
             outputs, value, _ = learner.policy.forward(learner._call, x, state)
-            yield outputs, value, LossRows(mask=picked.pop("mask", None), **picked)
+            yield outputs, value, LossRows(mask=rows.pop("mask", None), **rows)
 
     def _sequences(self, parts: int) -> Iterator[tuple[Tensor, Tensor, LossRows]]:
         """Minibatches of shuffled rows with all their steps."""

@@ -11,6 +11,7 @@ import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,19 @@ class TorchWeights:
     reward_mean: float = 0.0
     reward_scale: float = 1.0
     version: int = 0
+
+
+class Normalizer:
+    """Encoded observations by the running statistics in some weights."""
+
+    def __init__(self, weights: TorchWeights, device: torch.device) -> None:
+        self._mean = torch.from_numpy(weights.obs_mean).to(device)
+        self._scale = torch.from_numpy(weights.obs_scale).to(device)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """(x - mean) * scale within the bounds, [k, ...]."""
+        flat = torch.sub(x.flatten(1), self._mean).mul_(self._scale)
+        return flat.clamp_(-OBS_CLIP, OBS_CLIP).view(x.shape)
 
 
 class Encoder:
@@ -210,17 +224,13 @@ class TorchPolicy:
 
     def forward(self, module: Any, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Outputs [k, outputs], values [k] and state, float32, of encoded observations."""
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
+        if self.bf16:
+            with torch.autocast(x.device.type, torch.bfloat16):
+                outputs, value, *after = self._called(module, x, state)
+        else:
             outputs, value, *after = self._called(module, x, state)
         next_state = after[0].float() if after else state
         return outputs.float(), value.float().reshape(-1), next_state
-
-    def normalized(self, x: Tensor, weights: TorchWeights) -> Tensor:
-        """Encoded observations by the running statistics in the weights."""
-        mean = torch.from_numpy(weights.obs_mean).to(x.device)
-        scale = torch.from_numpy(weights.obs_scale).to(x.device)
-        flat = (x.flatten(1) - mean) * scale
-        return flat.clamp_(-OBS_CLIP, OBS_CLIP).reshape(x.shape)
 
     # ---- weights --------------------------------------------------------------------------
 
@@ -289,6 +299,8 @@ class TorchActor:
         self._call: Any = torch.compile(self._module) if compiled else self._module
         self._own = self._module.state_dict()
         self._loaded: TorchWeights | None = None
+        self._normalizer: Normalizer | None = None
+        self._seconds = 0.0
         self._log_std = np.zeros(policy.numbers, np.float32)
 
     def act(
@@ -313,16 +325,23 @@ class TorchActor:
         self, weights: TorchWeights, raw: NDArray[np.uint8], state: Floats
     ) -> tuple[Floats, Floats]:
         """(outputs and value side by side [k, outputs + 1], state [k, state_size])."""
+        start = perf_counter()
         if weights is not self._loaded:
             self._load(weights)
         self.policy.use_threads(len(raw))
         x = self.policy.encode(torch.from_numpy(raw).to(self.device))
-        if self._normalize:
-            x = self.policy.normalized(x, weights)
+        if self._normalizer is not None:
+            x = self._normalizer(x)
         before = torch.from_numpy(state).to(self.device)
         outputs, value, after = self.policy.forward(self._call, x, before)
-        out = torch.cat((outputs, value.unsqueeze(1)), dim=1)
-        return out.cpu().numpy(), after.cpu().numpy()
+        out = torch.cat((outputs, value.unsqueeze(1)), dim=1).cpu().numpy()
+        remembered = after.cpu().numpy() if self.state_size else state
+        self._seconds += perf_counter() - start
+        return out, remembered
+
+    def profile(self) -> dict[str, float]:
+        """Seconds spent in torch since the start: encoding and the module."""
+        return {"forward": self._seconds}
 
     def _load(self, weights: TorchWeights) -> None:
         for name, tensor in self._own.items():
@@ -330,6 +349,8 @@ class TorchActor:
         if self.policy.log_std_name is not None:
             log_std = weights.tensors[self.policy.log_std_name]
             self._log_std = np.ascontiguousarray(log_std.float().cpu().numpy())
+        if self._normalize:
+            self._normalizer = Normalizer(weights, self.device)
         self._loaded = weights
 
 
