@@ -37,6 +37,7 @@ class Flight:
     def __init__(self, stepper: Stepper, worlds: int, agents: int) -> None:
         self._stepper = stepper
         self._flying = np.zeros(worlds, np.bool_)
+        self._all_worlds = np.arange(worlds, dtype=np.int64)
         self._agents = agents
         self._all_rows = np.arange(worlds * agents, dtype=np.int64)
         self._handed = self._all_rows
@@ -82,6 +83,19 @@ class Flight:
             rows = (done[:, None] * self._agents + np.arange(self._agents)).reshape(-1)
         self._handed = rows
         return done, rows
+
+    def launch_all(self) -> None:
+        """Starts a step of all worlds, none of which is in flight; their actions are checked."""
+        self._handed = self._all_rows
+        self._flying[:] = True
+        self.in_flight = len(self._flying)
+        self._stepper.submit(self._all_worlds)
+
+    def land_all(self) -> None:
+        """Waits for all worlds after `launch_all`."""
+        self._stepper.wait(self.in_flight)
+        self._flying[:] = False
+        self.in_flight = 0
 
     def forget(self) -> None:
         """Nothing is in flight any more: what was, failed."""

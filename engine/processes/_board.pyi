@@ -1,3 +1,6 @@
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 LETTER: int
@@ -15,6 +18,17 @@ class Front:
     def doing(self, worker: int) -> tuple[int, int]: ...
     def wait(self, count: int) -> tuple[int, bool]: ...
     def take(self, count: int) -> np.ndarray: ...
+
+class RowWriter:
+    def __init__(
+        self,
+        write: Callable[[int, Any], None],
+        obs: list[np.ndarray],
+        rewards: np.ndarray,
+        terminated: np.ndarray,
+        truncated: np.ndarray,
+    ) -> None: ...
+    def put(self, row: int, obs: Any, reward: Any, terminated: Any, truncated: Any) -> bool: ...
 
 class Desk:
     memory: np.ndarray

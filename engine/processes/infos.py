@@ -53,7 +53,7 @@ class BatchInfos:
 
     def of_step(self, rows: np.ndarray | None) -> dict[str, Any]:
         """Infos of a step of `rows` (int64, ascending; None: all)."""
-        infos: dict[str, Any] = {}
+        infos = self._endings(rows) if self._same_step and not self._objects else {}
         bytes_of = self._info_bytes
         worlds = None if rows is None else rows[:: self._agents] // self._agents
         talking = (
@@ -65,15 +65,33 @@ class BatchInfos:
                 for row, info, ending in self._crew.infos(world):
                     at = row if rows is None else int(np.searchsorted(rows, row))
                     if ending is not None:
-                        # a dense final_obs takes the place of this one below
-                        final = {"final_obs": ending[0], "final_info": ending[1]}
-                        infos = merger.add(infos, final, at)
+                        infos = self._add_ending(merger, infos, ending, at)
                     infos = merger.add(infos, info, at)
-        if self._same_step and not self._objects and "_final_obs" in infos:
-            infos["final_obs"] = map_leaves(
-                lambda array: array.copy() if rows is None else array[rows], self._final
-            )
         return self._completed(infos, rows)
+
+    def _endings(self, rows: np.ndarray | None) -> dict[str, Any]:
+        """Dense final observations, and who has one; empty where no episode ended."""
+        ended = self._terminated | self._truncated
+        if rows is not None:
+            ended = ended[rows]
+        if not ended.any():
+            return {}
+        return {
+            "final_obs": map_leaves(
+                lambda array: array.copy() if rows is None else array[rows], self._final
+            ),
+            "_final_obs": ended,
+            "final_info": {},
+            "_final_info": ended.copy(),
+        }
+
+    def _add_ending(
+        self, merger: _Merger, infos: dict[str, Any], ending: Any, at: int
+    ) -> dict[str, Any]:
+        final_obs, final_info = ending
+        if self._objects:
+            return merger.add(infos, {"final_obs": final_obs, "final_info": final_info}, at)
+        return merger.add(infos, {"final_info": final_info}, at)
 
     def _completed(self, infos: dict[str, Any], rows: np.ndarray | None) -> dict[str, Any]:
         if self._present is not None:

@@ -49,8 +49,7 @@ class Layout:
             ("terminated", np.bool_, (rows,)),
             ("truncated", np.bool_, (rows,)),
             ("present", np.bool_, (rows,)),  # acts at the next step
-            ("pending", np.bool_, (worlds,)),  # its episode has ended
-            ("lost", np.bool_, (worlds,)),  # its worker was replaced
+            ("idle", np.uint16, (worlds,)),  # pending and lost, see Memory
             ("info_bytes", np.int64, (worlds,)),  # 0: none; -1: they come by letter
             ("infos", np.uint8, (worlds, INFO_BYTES)),
         ]
@@ -84,6 +83,9 @@ class Memory:
             .reshape(each.shape)
             for each in layout.arrays
         }
+        idle = self.arrays["idle"].view(np.bool_).reshape(-1, 2)
+        self.arrays["pending"] = idle[:, 0]  # its episode has ended
+        self.arrays["lost"] = idle[:, 1]  # its worker was replaced
         self.obs = [self.arrays[f"obs{at}"] for at in range(len(layout.observation))]
         self.final = [self.arrays[f"final{at}"] for at in range(len(layout.observation))]
         self.actions = [self.arrays[f"action{at}"] for at in range(len(layout.action))]

@@ -65,6 +65,8 @@ class Share:
         self._terminated, self._truncated = arrays["terminated"], arrays["truncated"]
         self._rewards = arrays["rewards"]
         self._pending, self._lost = arrays["pending"], arrays["lost"]
+        # pending and lost of a world as one number, which is 0 in nearly every step
+        self._idle = memoryview(arrays["idle"])
         self._infos, self._info_bytes = arrays["infos"], arrays["info_bytes"]
         for at, world in enumerate(self.worlds):
             world.attach(memory, observation, self.first + at)
@@ -93,26 +95,30 @@ class Share:
         """
         self.working_on = number
         world = self.worlds[number - self.first]
-        if self._lost[number]:
-            infos = self._lose(world, number)
-        elif self._pending[number] and self._mode == NEXT_STEP:
-            rows = world.rows
-            self._pending[number] = False
-            infos = world.reset(None, None)
-            self._rewards[rows] = 0.0
-            self._terminated[rows] = False
-            self._truncated[rows] = False
-        else:
-            over, infos = world.step()
-            if over:
-                if self._mode == SAME_STEP:
-                    return self._put(number, self._restart(world, infos))
-                self._pending[number] = True
-            elif world.agents > 1 and self._mode == SAME_STEP:
-                return self._put(number, self._leave(world, infos))
+        if self._idle[number]:
+            return self._step_idle(world, number)
+        over, infos = world.step()
+        if over:
+            if self._mode == SAME_STEP:
+                return self._put(number, self._restart(world, infos))
+            self._pending[number] = True
+        elif world.agents > 1 and self._mode == SAME_STEP:
+            return self._put(number, self._leave(world, infos))
         if infos:
             return self._put(number, [(row, info, None) for row, info in infos.items() if info])
         return None
+
+    def _step_idle(self, world: World, number: int) -> bytes | None:
+        """A step in which the environment is not stepped."""
+        if self._lost[number]:
+            return self._lose(world, number)
+        rows = world.rows
+        self._pending[number] = False
+        infos = world.reset(None, None)
+        self._rewards[rows] = 0.0
+        self._terminated[rows] = False
+        self._truncated[rows] = False
+        return self._put(number, [(row, info, None) for row, info in infos.items() if info])
 
     def _restart(self, world: World, infos: dict[int, dict[str, Any]]) -> list[RowInfo]:
         """Resets a world whose episode has ended, in the same step."""
@@ -127,44 +133,48 @@ class Share:
     def _leave(self, world: World, infos: dict[int, dict[str, Any]]) -> list[RowInfo]:
         """Agents that leave while their world goes on: what they see stays their last."""
         finals = self._finals(world, infos)
+        ended = self._terminated | self._truncated
         return [
-            (row, {} if row in finals else infos.get(row, {}), finals.get(row))
+            (row, {} if ended[row] else infos.get(row, {}), finals.get(row))
             for row in world.row_numbers
-            if infos.get(row) or row in finals
+            if row in finals or (infos.get(row) and not ended[row])
         ]
 
     def _finals(self, world: World, infos: dict[int, dict[str, Any]]) -> dict[int, Any]:
-        """Keeps the final observations of the rows whose episode ended; their ending by row."""
+        """Keeps the final observations of the rows whose episode ended; their endings by row,
+        but for those that the flags alone tell."""
         finals: dict[int, Any] = {}
         for row in world.row_numbers:
             if not (self._terminated[row] or self._truncated[row]):
                 continue
             for final, obs in zip(self._final, self._obs, strict=True):
                 final[row] = obs[row]
-            last = world.last_observation(row) if self._object_finals else None
-            finals[row] = (last, infos.get(row, {}))
+            info = infos.get(row, {})
+            if self._object_finals:
+                finals[row] = (world.last_observation(row), info)
+            elif info:  # else the flags say all that there is to say
+                finals[row] = (None, info)
         return finals
 
-    def _lose(self, world: World, number: int) -> dict[int, dict[str, Any]]:
+    def _lose(self, world: World, number: int) -> bytes | None:
         """Ends the episode that a world had in a worker that was replaced: truncated."""
         rows = world.rows
         self._lost[number] = False
         self._rewards[rows] = 0.0
         self._terminated[rows] = False
         self._truncated[rows] = True
-        infos: dict[int, dict[str, Any]] = {row: {"restarted": True} for row in world.row_numbers}
+        told: dict[str, Any] = {"restarted": True}
         if self._mode != SAME_STEP:
             self._pending[number] = True
-            return infos
+            return self._put(number, [(row, told, None) for row in world.row_numbers])
         for final, obs in zip(self._final, self._obs, strict=True):
             final[rows] = obs[rows]
         last = {row: world.read_observation(row) for row in world.row_numbers}
         fresh = world.reset(None, None)
-        self._put(
+        return self._put(
             number,
-            [(row, fresh.get(row, {}), (last[row], infos[row])) for row in world.row_numbers],
+            [(row, fresh.get(row, {}), (last[row], told)) for row in world.row_numbers],
         )
-        return {}
 
     def _put(self, number: int, infos: list[RowInfo]) -> bytes | None:
         if not infos:

@@ -297,10 +297,10 @@ class ProcessVecEnv(VectorEnv):
             self._refuse("step")
         if self._disabled and self._pending.any():
             self._refuse("step")
-        self._flight.hand_out_all()
-        self._flight.send(self._writer.read, actions, None, None)
+        self._writer.read(actions, None)
         self._phase = _IN_FLIGHT
-        self._receive(self.worlds)
+        self._flight.launch_all()
+        self._landing(self._flight.land_all)
         infos = self._infos.of_step(None)
         return (
             self._shown(self._obs),
@@ -349,8 +349,13 @@ class ProcessVecEnv(VectorEnv):
 
     def _receive(self, worlds: int) -> np.ndarray:
         """The rows of the first `worlds` worlds that are ready, ascending."""
+        _, rows = self._landing(lambda: self._flight.recv(worlds))
+        return rows
+
+    def _landing(self, wait: Callable[[], Any]) -> Any:
+        """What `wait` returns, which waits for worlds in flight."""
         try:
-            _, rows = self._flight.recv(worlds)
+            landed = wait()
         except WorkerError:
             self._give_up()
             raise
@@ -360,7 +365,7 @@ class ProcessVecEnv(VectorEnv):
                 self._phase = _FRESH
             raise
         self._phase = _IN_FLIGHT if self._flight.in_flight else _READY
-        return rows
+        return landed
 
     def render(self) -> tuple[Any, ...]:
         """What `render` of each world returns."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import gymnasium
+import numpy as np
 from gymnasium import spaces
 
 from ..errors import ArgumentError, ArgumentTypeError
+from ._board import RowWriter
 from .description import Description
 from .leaves import reader, writer
 from .memory import Memory
@@ -86,9 +88,9 @@ class GymnasiumWorld:
         self._write = writer(observation, memory.obs)
         self._read = reader(self.env.action_space, memory.actions)
         self._read_obs = reader(observation, memory.obs)
-        self._rewards = memory.arrays["rewards"]
-        self._terminated = memory.arrays["terminated"]
-        self._truncated = memory.arrays["truncated"]
+        arrays = memory.arrays
+        flags = (arrays[name].view(np.uint8) for name in ("terminated", "truncated"))
+        self._put = RowWriter(self._write, memory.obs, arrays["rewards"], *flags).put
         self._step = self.env.step
 
     def reset(self, seed: int | None, options: Any) -> Infos:
@@ -99,14 +101,10 @@ class GymnasiumWorld:
     def step(self) -> tuple[bool, Infos]:
         row = self.rows
         obs, reward, terminated, truncated, info = self._step(self._read(row))
-        self._write(row, obs)
-        self._rewards[row] = reward
-        self._terminated[row] = terminated
-        self._truncated[row] = truncated
-        if terminated or truncated:
+        if self._put(row, obs, reward, terminated, truncated):
             self._last = obs
             return True, {row: info}
-        return False, {row: info} if info else _NO_INFOS
+        return (False, {row: info}) if info else _NOTHING
 
     def last_observation(self, row: int) -> Any:  # noqa: ARG002 (it has one)
         return self._last
@@ -214,4 +212,4 @@ class ParallelWorld:
         setattr(self.env, name, value)
 
 
-_NO_INFOS: Infos = {}
+_NOTHING: tuple[bool, Infos] = (False, {})
