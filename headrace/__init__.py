@@ -37,6 +37,7 @@ __all__ = [
     "VecEnv",
     "array",
     "check",
+    "check_vec_env",
     "discrete",
     "evaluate",
     "field",

@@ -114,7 +114,18 @@ class _Conduct:
         found = self._reconciled(*outcomes)
         if not _broken(found) & {"state", "written", "addresses", "order"}:
             found += self._compared(watched)
+        found = [self._with_statics(each) for each in found]
         return in_order(found, self._missing(found, outcomes))
+
+    def _with_statics(self, finding: Finding) -> Finding:
+        """The finding with the author's static variables, where such a one may be the cause."""
+        if finding.status != FAIL or finding.rule not in ("state", "order", "reset", "snapshot"):
+            return finding
+        statics = _static_variables(self.found.source)
+        if not statics:
+            return finding
+        named = ", ".join(f"{name} (line {line})" for line, name in statics)
+        return dataclasses.replace(finding, details=f"static variables: {named}")
 
     def _build(self, watched: str) -> None:
         """Compiles what the workers load, so that a fault of the author's shows here."""
@@ -286,6 +297,19 @@ def _holds_address(one: Trace, other: Trace) -> bool:
         if len(word) < 8 or not 1 << 32 <= value < 1 << 48:
             return False
     return True
+
+
+def _static_variables(source: Path) -> list[tuple[int, str]]:
+    """(line, name) of the variables of a C file that are neither constant nor automatic."""
+    if source.suffix != ".c":
+        return []
+    found = []
+    pattern = r"\s*static\s+(?!inline\b|const\b)[\w\s*]*?\b(\w+)\s*(?:\[[^=;]*\]\s*)?[=;]"
+    for number, line in enumerate(source.read_text(errors="replace").splitlines(), 1):
+        match = re.match(pattern, line)
+        if match:
+            found.append((number, match[1]))
+    return found
 
 
 def _never_set(source: Path, defines: Mapping[str, int]) -> tuple[int, str] | None:

@@ -87,6 +87,18 @@ def test_the_broken_rule_is_named(name, rule, message, where):
     assert f"world {finding.world}, step {finding.step}, seed {finding.seed}" in text
 
 
+@pytest.mark.parametrize(
+    ("name", "rule", "variable"),
+    [("global_state", "state", "total"), ("order_of_calls", "order", "before")],
+)
+def test_static_variables_are_pointed_out(name, rule, variable):
+    source = BROKEN / f"{name}.c"
+    report = check(source, sanitize=False)
+    found = re.fullmatch(rf"static variables: {variable} \(line (\d+)\)", report[rule].details)
+    assert source.read_text().splitlines()[int(found[1]) - 1].startswith("static ")
+    assert report[rule].details in report.text()
+
+
 def test_a_time_limit_that_is_called_termination_is_warned_about():
     report = check(BROKEN / "late_termination.c")
     assert report.passed
