@@ -28,6 +28,8 @@ class ActionWriter:
         self._leaves = [
             _LeafWriter(leaf, array) for leaf, array in zip(leaves, arrays, strict=True)
         ]
+        nested = isinstance(space, (spaces.Dict, spaces.Tuple))
+        self._only = None if nested else self._leaves[0]
         self._ignored = ignored
         self._rows = len(arrays[0]) if arrays else 0
 
@@ -39,6 +41,12 @@ class ActionWriter:
             ArgumentTypeError: a type or dtype that cannot be such an action.
         """
         count = self._rows if rows is None else len(rows)
+        if self._only is not None:
+            array = self._only.converted(actions, "actions", count)
+            if self._only.is_bad(array):
+                self._only.refuse(array, "actions", rows, self._ignored(rows))
+            self._only.write(array, rows)
+            return
         parts = list(_parts(self._space, actions, "actions"))
         checked = []
         for leaf, (name, part) in zip(self._leaves, parts, strict=True):

@@ -302,13 +302,12 @@ class ProcessVecEnv(VectorEnv):
         self._flight.launch_all()
         self._landing(self._flight.land_all)
         infos = self._infos.of_step(None)
-        return (
-            self._shown(self._obs),
-            self._shown(self._rewards),
-            self._shown(self._terminated),
-            self._shown(self._truncated),
-            infos,
-        )
+        obs, rewards = self._obs, self._rewards
+        terminated, truncated = self._terminated, self._truncated
+        if self.copy:
+            obs = obs.copy() if isinstance(obs, np.ndarray) else map_leaves(np.copy, obs)
+            rewards, terminated, truncated = rewards.copy(), terminated.copy(), truncated.copy()
+        return obs, rewards, terminated, truncated, infos
 
     def send(self, actions: Any, env_ids: Any = None) -> None:
         """Starts a step of some rows and returns at once; `recv` collects them.

@@ -128,7 +128,7 @@ class Chatty(Counter):
     """Tells more than fits into shared memory, in every step."""
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        obs, reward, terminated, truncated, info = super().step(action)
+        obs, reward, terminated, truncated, _ = super().step(action)
         return obs, reward, terminated, truncated, {"noise": np.full(300_000, int(action))}
 
 

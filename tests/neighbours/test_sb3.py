@@ -37,8 +37,10 @@ def test_endings_are_told() -> None:
 
 def test_ppo_learns() -> None:
     """A short training; 100 000 steps with these settings reach 500 (docs/neighbours.md)."""
+    import torch
     from stable_baselines3 import PPO
 
+    torch.set_num_threads(1)
     vec = to_sb3(headrace.make_vec("cartpole", 8, autoreset_mode="SameStep", executor="serial"))
     model = PPO(
         "MlpPolicy", vec, n_steps=32, batch_size=256, gae_lambda=0.8, gamma=0.98, n_epochs=20,
