@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from .engine.errors import ArgumentError
-from .trainers.settings import ConfigError, Setting, settings, unknown
+from .trainers.settings import ConfigError, Setting, key, settings, unknown
 
 
 class UsageError(ArgumentError):
@@ -59,7 +59,7 @@ class _Parser(argparse.ArgumentParser):
 
 def flag(name: str) -> str:
     """The flag of a setting: num_envs is --num-envs."""
-    return "--" + name.replace("_", "-")
+    return "--" + key(name).replace("_", "-")
 
 
 def _parser(verb: Verb, defaults: Mapping[str, Any]) -> _Parser:

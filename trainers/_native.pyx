@@ -458,17 +458,24 @@ cdef class Rollout:
             for t in range(self.ro.horizon):
                 for k in range(min(width, rows - b * width)):
                     row, at = b * width + k, (b * self.ro.horizon + t) * width + k
-                    if self.ro.valid[at] == 0:
-                        continue
-                    total[row] = total[row] * gamma + self.ro.reward[at]
-                    d = <double>(total[row] - mean)
-                    sums[0] += 1.0
-                    sums[1] += d
-                    sums[2] += d * d
-                    y = self.ro.reward[at] * scale
-                    self.ro.reward[at] = clip if y > clip else -clip if y < -clip else y
+                    if self.ro.valid[at] != 0 or self.ro.reward[at] != 0:
+                        if self.ro.valid[at] != 0:  # else it counts as if it came before
+                            total[row] = total[row] * gamma
+                        total[row] = total[row] + self.ro.reward[at]
+                        d = <double>(total[row] - mean)
+                        sums[0] += 1.0
+                        sums[1] += d
+                        sums[2] += d * d
+                        y = self.ro.reward[at] * scale
+                        self.ro.reward[at] = clip if y > clip else -clip if y < -clip else y
                     if self.ro.done[at] != 0:
                         total[row] = 0.0
+
+    def set_episodes(self, episodes):
+        """The finished episodes of a rollout that was saved, int32 [k, 4]: step, row, return (by
+        its bits), length."""
+        self.ro.episode_count = len(episodes)
+        self.episodes[: len(episodes)] = episodes
 
     def sort_episodes(self):
         """Puts the finished episodes in order of step and row."""
@@ -618,7 +625,8 @@ cdef class RowBook:
         """Writes what became of the actions of rows int64 [k], and counts episodes; None for a
         rollout: these steps are dropped. reward float32, terminated and truncated bool [k].
 
-        Returns (steps written, index of a live reward that is not finite or -1, indices of
+        Rewards and ends count for agents that were away, too. Returns (steps written, index of a
+        reward that is not finite or -1, indices of
         episodes that are over, places of those that were cut, -1 for the others)."""
         cdef int64_t n = len(rows), i, at, row, steps = 0, bad = -1, ends = 0
         cdef const int64_t *numbers = <const int64_t *>data(_checked(rows, np.int64, n, "rows"))
@@ -637,17 +645,14 @@ cdef class RowBook:
             row = numbers[i]
             at = self.place(row)
             self.is_flying[row] = 0
-            if not self.is_live[row]:
-                self.at_cursor[row] += 1
-                continue
             got = gained[i]
             if not isfinite(got) and bad < 0:
                 bad = i
-            steps += 1
+            steps += self.is_live[row]
             self.of_return[row] += got
-            self.of_length[row] += 1
+            self.of_length[row] += self.is_live[row]
             if ro is not None:
-                ro.ro.reward[at], ro.ro.valid[at] = got, 1.0
+                ro.ro.reward[at], ro.ro.valid[at] = got, <float>self.is_live[row]
             if term[i] or trunc[i]:
                 if ro is not None:
                     ro.ro.done[at] = 1.0

@@ -92,6 +92,42 @@ class FusedCollector:
             CheckError: HR_CHECK failed (checked builds).
             CallOrderError: the environments were never reset, or are in flight.
         """
+        self._check_ready()
+        rollout = self._rollout if into is None else into
+        fault = self._native.collect(weights, rollout)
+        self._check(fault, self._native.step - self._native.horizon)
+        return rollout
+
+    def split(self, replicas: int) -> list[_native.Share]:
+        """The environments cut into `replicas` shares of whole blocks of 64 worlds, which may
+        fill their parts of a rollout apart (see Pipeline); then `finish` makes it whole.
+
+        Raises:
+            ArgumentError: more replicas than blocks.
+        """
+        self._check_ready()
+        blocks = self._native.blocks
+        if not 1 <= replicas <= blocks:
+            raise ArgumentError(
+                f"replicas is {replicas}: {self.vec.worlds} worlds make {blocks} blocks of 64, so "
+                f"1 to {blocks}"
+            )
+        self._native.split(replicas)
+        shares: list[_native.Share] = self._native.shares
+        return shares
+
+    def finish(self, rollout: Rollout, *, actors_ahead: int) -> None:
+        """Makes a rollout whole when all shares have filled their parts; actors_ahead: rollouts
+        that the first of them has filled since this one began, this one included."""
+        fault = self._native.finish(rollout)
+        self._check(fault, self._native.step - self._native.horizon * actors_ahead)
+
+    @property
+    def threads(self) -> int:
+        """Threads that may collect at once."""
+        return 1 if self.vec.pool is None else int(self.vec.pool.threads)
+
+    def _check_ready(self) -> None:
         if self.vec.closed:
             raise ClosedError("collect() after the environments were closed")
         if self.vec.core.in_flight:
@@ -100,17 +136,19 @@ class FusedCollector:
             if not np.all(self.vec.buffers.arrays["rng"][:, 0]):
                 raise CallOrderError("collect() before reset(): reset the environments first")
             self._started = True
-        rollout = self._rollout if into is None else into
-        fault = self._native.collect(weights, rollout)
+
+    def _check(self, fault: tuple[Any, ...] | None, began: int) -> None:
+        """Raises for what went wrong in a rollout that began `began` steps into the run."""
         failure = self.vec.core.take_failure()
         if failure is not None:
             raise CheckError(f"environment {self.vec.spec_.name!r}: {failure}")
         if fault is not None:
-            raise self._error(*fault)
-        return rollout
+            raise self._error(began, *fault)
 
-    def _error(self, kind: str, step: int, row: int, feature: int, value: float) -> NonFiniteError:
-        at = self._native.step - self._native.horizon + step
+    def _error(
+        self, began: int, kind: str, step: int, row: int, feature: int, value: float
+    ) -> NonFiniteError:
+        at = began + step
         name = self.policy.feature_name(feature) if kind == "observation" else None
         what = f"observation {name!r}" if name else "the reward"
         return NonFiniteError(

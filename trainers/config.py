@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .settings import ConfigError, Pairs, check, required, setting, settings, unknown
+from .settings import ConfigError, Pairs, check, member, required, setting, settings, unknown
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -30,6 +30,16 @@ TORCH_ONLY = {
     "compile": False,
     "optimizer": "adam",
     "target_kl": 0.0,
+}
+
+
+# Settings that only asynchronous training heeds, as they are for synchronous training.
+ASYNC_ONLY = {
+    "max_lag": 1,
+    "replicas": 1,
+    "inflight": True,
+    "deterministic": False,
+    "correction": "clip",
 }
 
 
@@ -126,12 +136,39 @@ class TrainConfig:
     normalize_advantage: bool = setting(
         True, "scale the advantages of each minibatch to mean 0 and deviation 1"
     )
+    async_: bool = setting(
+        False, "collect the next rollout while learning from one (docs/async.md)"
+    )
+    max_lag: int = setting(
+        1,
+        "with --async: most updates by which weights that act may be older than those that learn",
+        low=0,
+        high=64,
+    )
+    replicas: int = setting(
+        1,
+        "with --async: actors, each with a share of the environments",
+        low=1,
+        high=4096,
+    )
+    inflight: bool = setting(
+        True, "with --async: actors take new weights within a rollout, as soon as they are there"
+    )
+    deterministic: bool = setting(
+        False, "with --async: a fixed schedule, which repeats bit for bit; none in flight"
+    )
+    correction: str = setting(
+        "clip",
+        "with --async: what is done about rows of older weights: none, clip, vtrace or decoupled",
+        choices=("none", "clip", "vtrace", "decoupled"),
+    )
     checkpoint_seconds: float = setting(60.0, "seconds between checkpoints", above=0)
     keep_checkpoints: int = setting(3, "how many of the newest checkpoints are kept", low=1)
 
     def __post_init__(self) -> None:
         check(self)
         self._check_policy()
+        self._check_async()
         object.__setattr__(self, "params", tuple(self.params))
 
     def _check_policy(self) -> None:
@@ -149,6 +186,17 @@ class TrainConfig:
                     "file of yours, such as net.py:Net"
                 )
 
+    def _check_async(self) -> None:
+        """What is for asynchronous training alone, and what not every policy has."""
+        for name, default in ASYNC_ONLY.items():
+            given = getattr(self, name)
+            if given != default and not self.async_:
+                raise ConfigError(f"{name} {given} is of asynchronous training: add --async")
+        if self.correction != "clip" and self.policy != "native":
+            raise ConfigError(
+                f"correction {self.correction} needs a native policy; torch policies have clip"
+            )
+
     def replace(self, **changes: Any) -> TrainConfig:
         """A copy with some fields changed, checked again."""
         return dataclasses.replace(self, **changes)
@@ -160,6 +208,7 @@ def configure(env: str, preset: Path | None, given: Mapping[str, Any]) -> TrainC
     Raises ConfigError for names that do not exist and values that do not fit.
     """
     known = settings(TrainConfig)
+    given = {member(name): value for name, value in given.items()}
     for name in given:
         reject_unknown(name, known)
     return TrainConfig(env=env, **{**(read_preset(preset) if preset else {}), **given})
@@ -177,8 +226,8 @@ def read_preset(path: Path) -> dict[str, Any]:
     values = {}
     for name, value in read_toml(path).items():
         try:
-            reject_unknown(name, known)
-            values[name] = known[name].convert(value)
+            reject_unknown(member(name), known)
+            values[member(name)] = known[member(name)].convert(value)
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
     return values

@@ -131,7 +131,7 @@ class NativeLearner:
             self.observe(rollout)
         else:
             self.weights = self._publish()
-        return LearnStats(*numbers, lag=lag, lag_max=lag_max)
+        return LearnStats._make([*numbers, lag, lag_max])
 
     def observe(self, rollout: Rollout) -> None:
         """Takes in the rollout's statistics of observations and rewards. `learn` does; by itself

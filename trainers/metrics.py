@@ -56,6 +56,17 @@ METRICS: dict[str, Metric] = {
     ),
     "learner/grad_norm": Metric("-", "length of the gradient before clipping, mean likewise"),
     "learner/lr": Metric("-", "learning rate of the last update"),
+    "async/lag": Metric(
+        "updates",
+        "updates between the weights that acted and those that learned from it, mean over rows, "
+        "likewise; 0 without --async",
+    ),
+    "async/lag_max": Metric("updates", "the greatest lag since the line before"),
+    "async/ess": Metric(
+        "share",
+        "effective sample size of rows weighed by current / acting policy, share of the rows, "
+        "mean likewise; 1 without lag, null with torch policies",
+    ),
     "time/collect": Metric("share", "share of the time since the line before spent collecting"),
     "time/learn": Metric("share", "share of the time since the line before spent learning"),
 }
@@ -78,6 +89,7 @@ class MetricsLog:
 
     def _start_line(self) -> None:
         self._updates, self._collect, self._learn, self._lr = 0, 0.0, 0.0, 0.0
+        self._lag_max = 0
         self._sums = dict.fromkeys(_LEARNED, 0.0)
 
     def add(self, stats: LearnStats, lr: float, collect: float, learn: float) -> None:
@@ -86,6 +98,7 @@ class MetricsLog:
         self._collect += collect
         self._learn += learn
         self._lr = lr
+        self._lag_max = max(self._lag_max, stats.lag_max)
         sums = self._sums
         for name, attribute in _LEARNED.items():
             sums[name] += getattr(stats, attribute)
@@ -117,6 +130,7 @@ class MetricsLog:
             means = {name: total / self._updates for name, total in self._sums.items()}
             line |= {name: mean if math.isfinite(mean) else None for name, mean in means.items()}
             line["learner/lr"] = self._lr
+            line["async/lag_max"] = self._lag_max
             line["time/collect"] = self._collect / passed if passed > 0 else None
             line["time/learn"] = self._learn / passed if passed > 0 else None
         line |= {ENVIRONMENT + name: value for name, value in environment.items()}
@@ -139,4 +153,6 @@ _LEARNED = {
     "policy/kl": "kl",
     "policy/clip_fraction": "clip_fraction",
     "learner/grad_norm": "grad_norm",
+    "async/lag": "lag",
+    "async/ess": "ess",
 }

@@ -27,6 +27,7 @@ from .batch import Batch, Codec
 from .collector import FusedCollector
 from .config import TrainConfig
 from .learner import NativeLearner
+from .pipeline import InTurn, Pipeline, Source
 from .policy import PolicySpec, seed_key
 from .settings import ConfigError
 from .stepped import SteppedCollector
@@ -76,13 +77,39 @@ def make_parts(config: TrainConfig, vec: VectorEnv, module: Any = None) -> Parts
     return Parts(policy, _stepped(config, batch, actor), learner, pool)
 
 
+def make_source(config: TrainConfig, collector: Any, learner: Any) -> Source:
+    """Collecting and learning in turn, or at the same time.
+
+    Raises:
+        ArgumentError: more replicas than these environments can be shared among.
+    """
+    if not config.async_:
+        return InTurn(collector, learner)
+    return Pipeline(
+        collector,
+        learner,
+        max_lag=config.max_lag,
+        replicas=config.replicas,
+        inflight=config.inflight,
+        deterministic=config.deterministic,
+    )
+
+
 def native_policy(config: TrainConfig, spec: EnvSpec) -> PolicySpec:
     """The native policy that the settings describe."""
     return PolicySpec.from_env(spec, config.hidden, config.activation, config.separate)
 
 
 def _native_learner(config: TrainConfig, policy: PolicySpec, pool: Pool | None) -> NativeLearner:
-    return NativeLearner(policy, pool, seed=config.seed, **_learning(config))
+    return NativeLearner(
+        policy,
+        pool,
+        seed=config.seed,
+        correction=config.correction,
+        gamma=config.gamma,
+        gae_lambda=config.gae_lambda,
+        **_learning(config),
+    )
 
 
 def _learning(config: TrainConfig) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from ..engine.errors import ArgumentError, HeadraceError
 from .config import TrainConfig, read_toml
-from .settings import ConfigError, settings
+from .settings import ConfigError, key, member, settings
 
 Tensors = dict[str, NDArray[Any]]
 
@@ -78,7 +78,7 @@ class Run:
 
     def write_config(self, config: TrainConfig, build: Mapping[str, str]) -> None:
         """Writes config.toml: every setting, and the table [build] of hashes and versions."""
-        table = {item: getattr(config, item) for item in settings(TrainConfig)}
+        table = {key(item): getattr(config, item) for item in settings(TrainConfig)}
         params = dict(table.pop("params"))
         table.pop("run_dir")
         text = toml_lines(table) + "\n[params]\n" + toml_lines(params)
@@ -90,6 +90,7 @@ class Run:
         file = self.path / "config.toml"
         table = read_toml(file)
         build = table.pop("build", {})
+        table = {member(name): value for name, value in table.items()}
         try:
             config = TrainConfig(**{**table, "run_dir": str(self.path)})
         except (ConfigError, TypeError) as error:

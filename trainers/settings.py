@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import keyword
 import math
 import types
 import typing
@@ -16,15 +17,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..engine.errors import ArgumentError
-
-_NO_ASYNC = "asynchronous training is not part of this version; training is synchronous"
-_NOT_YET = {
-    "async": _NO_ASYNC,
-    "max_lag": _NO_ASYNC,
-    "replicas": _NO_ASYNC,
-    "inflight": _NO_ASYNC,
-    "correction": _NO_ASYNC,
-}
 
 Pairs = tuple[tuple[str, float], ...]  # names with numbers, sorted by name
 
@@ -71,7 +63,7 @@ class Setting:
             return None
         problem = _problem(self, value)
         if problem is not None:
-            raise ConfigError(f"{label or self.name} must be {problem}, not {_shown(value)}")
+            raise ConfigError(f"{label or key(self.name)} must be {problem}, not {_shown(value)}")
         return _converted(self.kind, value)
 
     def parse(self, text: str, label: str) -> Any:
@@ -94,6 +86,16 @@ def settings(owner: type[Any]) -> dict[str, Setting]:
     return found
 
 
+def member(name: str) -> str:
+    """The field of a setting: async, a word of Python's, is the field async_."""
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def key(field: str) -> str:
+    """The name of a field as files and flags have it; the inverse of `member`."""
+    return field.rstrip("_")
+
+
 def check(instance: Any) -> None:
     """Converts and checks every setting of a frozen dataclass in place (for __post_init__)."""
     for item in settings(type(instance)).values():
@@ -102,9 +104,6 @@ def check(instance: Any) -> None:
 
 def unknown(name: str, known: Iterable[str], what: str = "setting") -> ConfigError:
     """The error for a name that does not exist, with the nearest one that does."""
-    later = _NOT_YET.get(name.lstrip("-").replace("-", "_"))
-    if later is not None:
-        return ConfigError(f"{name}: {later}")
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]}?" if near else ""
     return ConfigError(f"unknown {what} {name}{hint}")

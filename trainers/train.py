@@ -1,4 +1,4 @@
-"""Synchronous PPO, top to bottom: configure, set up, then collect, learn, log and save."""
+"""PPO, top to bottom: configure, set up, then collect, learn, log and save."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .environments import AnyVecEnv, default_rows, environment_metrics, environm
 from .episodes import EpisodeWindow
 from .interrupt import Interruption, TrainingInterrupted
 from .metrics import MetricsLog
-from .parts import OBJECT, check_policy, lasting_policy, make_parts, require_torch
+from .parts import OBJECT, check_policy, lasting_policy, make_parts, make_source, require_torch
 from .run import Run, RunError
 from .seeds import TRAINING
 from .settings import ConfigError, settings
@@ -124,6 +124,7 @@ class Session:
         """module: of `make_parts`."""
         self.config, self.vec = config, vec
         self.policy, self.collector, self.learner, self._pool = make_parts(config, vec, module)
+        self._source = make_source(config, self.collector, self.learner)
         self.episodes = EpisodeWindow()
         self.steps = 0
         self.seconds = 0.0  # of training so far
@@ -137,6 +138,7 @@ class Session:
 
     def close(self) -> None:
         """Ends the environments and the threads."""
+        self._source.close()
         self.vec.close()
         if self._pool is not None:
             self._pool.close()
@@ -165,7 +167,7 @@ class Session:
         while self.steps < config.steps and not stop.requested and self.solved_steps is None:
             before = clock()
             lr = self._learning_rate()
-            rollout = self.collector.collect(self.learner.weights)
+            rollout = self._source.take()
             collected = clock()
             self.steps += rollout.steps
             self.episodes.add(rollout.episode_returns, rollout.episode_lengths)
@@ -173,7 +175,7 @@ class Session:
                 self.seconds = collected - start
                 self.solved_seconds, self.solved_steps = self.seconds, self.steps
                 break
-            stats = self.learner.learn(rollout, lr=lr, ent_coef=config.ent_coef)
+            stats = self._source.learn(rollout, lr=lr, ent_coef=config.ent_coef)
             learned = clock()
             self.seconds = learned - start
             log.add(stats, lr, collected - before, learned - collected)
@@ -203,6 +205,7 @@ class Session:
 
     def save(self) -> Path:
         """Writes a checkpoint of everything that the rest of the run depends on."""
+        self._source.settle()
         state = {
             "steps": self.steps,
             "seconds": self.seconds,
@@ -211,6 +214,7 @@ class Session:
             "episodes": self.episodes.state_dict(),
             "collector": self.collector.state_dict(),
             "learner": self.learner.state_dict(),
+            "waiting": self._source.state_dict(),
         }
         if isinstance(self.vec, VecEnv):  # Python environments cannot be saved
             state["environments"] = np.frombuffer(self.vec.snapshot().to_bytes(), np.uint8)
@@ -226,6 +230,7 @@ class Session:
         else:
             self.collector.forget_episodes()
         self.learner.load_state_dict(state["learner"])
+        self._source.load_state_dict(state.get("waiting", {}))
         self.episodes.load_state_dict(state["episodes"])
         if self.episodes.reached(self.config.target):
             self.solved_seconds = state["solved_seconds"]

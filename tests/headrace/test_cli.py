@@ -7,6 +7,7 @@ import pytest
 
 from headrace.cli import main
 from headrace.cli_train import TrainFlags
+from headrace.flags import flag
 from headrace.trainers.config import TrainConfig
 from headrace.trainers.settings import settings
 
@@ -52,7 +53,7 @@ def test_train_help_names_every_setting_with_its_default(capsys):
     assert main(["train", "--help"]) == 0
     out = capsys.readouterr().out
     for name in settings(TrainFlags):
-        shown = "ENV" if name == "env" else "--" + name.replace("_", "-")
+        shown = "ENV" if name == "env" else flag(name)
         assert shown in out, name
     text = re.sub(r"\s+", " ", out)
     assert f"(default: {TrainConfig(env='x').steps})" in text
@@ -81,8 +82,9 @@ def test_train_help_of_an_environment_shows_its_preset(capsys):
          "policy 'tork' is none: expected native, torch or a class in a file of yours, such as "
          "net.py:Net"),
         (["--device", "cuda"], "device cuda needs a torch policy: add --policy torch"),
-        (["--max-lag", "1"],
-         "--max-lag: asynchronous training is not part of this version; training is synchronous"),
+        (["--max-lag", "2"], "max_lag 2 is of asynchronous training: add --async"),
+        (["--async", "--replicas", "9"],
+         "replicas is 9: 256 worlds make 4 blocks of 64, so 1 to 4"),
     ],
 )  # fmt: skip
 def test_bad_flag_of_train_is_one_sentence(complain, argv, sentence):

@@ -4,7 +4,8 @@
 #
 #   address, undefined   vec.c, pool.c, stepper.c over each environment in envs/ and over the
 #                        tests' own (one agent and several, agents that leave, large states)
-#   thread               the pool alone, and the same steps on threads
+#   thread               the pool alone, weights published while they are read, and the same
+#                        steps on threads
 #   undefined            the pool across forks
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -55,6 +56,8 @@ drive address drift-single "${address[@]}" -DLEAVING=1 -DBULK=100 $drift
 for job in "${jobs[@]}"; do wait "$job"; done
 
 drive thread drift-threads "${thread[@]}" -DAGENTS=2 $drift
+$compiler "${flags[@]}" "${thread[@]}" tests/sanitizers/slots.c trainers/csrc/slots.c -o "$scratch/slots"
+"${fixed[@]}" "$scratch/slots"
 for futex in "" -DHR_NO_FUTEX; do
     $compiler "${flags[@]}" "${thread[@]}" $futex tests/sanitizers/pool.c engine/core/pool.c -o "$scratch/pool"
     "${fixed[@]}" "$scratch/pool"

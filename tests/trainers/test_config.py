@@ -61,9 +61,36 @@ def test_unknown_name_suggests_the_nearest():
         configure("cartpole", None, {"num_env": 4})
 
 
-def test_what_comes_later_says_so():
-    with pytest.raises(ConfigError, match="asynchronous training is not part of this version"):
-        configure("cartpole", None, {"max_lag": 1})
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"max_lag": 2}, "max_lag 2 is of asynchronous training: add --async"),
+        ({"correction": "vtrace"}, "correction vtrace is of asynchronous training: add --async"),
+        ({"async": True, "max_lag": 65}, "max_lag must be a whole number from 0 to 64, not 65"),
+        (
+            {"async_": True, "correction": "both"},
+            "correction must be none or clip or vtrace or decoupled, not 'both'",
+        ),
+        (
+            {"async": True, "correction": "vtrace", "policy": "torch"},
+            "correction vtrace needs a native policy; torch policies have clip",
+        ),
+        ({"async": 1}, "async must be true or false, not 1"),
+    ],
+)
+def test_settings_of_asynchronous_training(settings, sentence):
+    with pytest.raises(ConfigError) as caught:
+        configure("cartpole", None, settings)
+    assert str(caught.value) == sentence
+
+
+def test_async_is_a_word_of_python_but_a_key_like_others(tmp_path):
+    path = tmp_path / "fast.toml"
+    path.write_text("async = true\nmax_lag = 2\n")
+    assert read_preset(path) == {"async_": True, "max_lag": 2}
+    assert configure("cartpole", path, {}).async_
+    assert not configure("cartpole", None, {}).async_
+    assert not configure("cartpole", path, {"async": False, "max_lag": 1}).async_
 
 
 def test_preset_with_unknown_key_names_file_and_nearest_key(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 import headrace
 from headrace.engine.errors import ArgumentError, HeadraceError
 from headrace.trainers import train as train_module
-from headrace.trainers.config import TORCH_ONLY, TrainConfig
+from headrace.trainers.config import ASYNC_ONLY, TORCH_ONLY, TrainConfig
 from headrace.trainers.interrupt import TrainingInterrupted
 from headrace.trainers.metrics import METRICS
 from headrace.trainers.run import Run, RunFolderError
@@ -245,6 +245,7 @@ def test_every_setting_is_taken():
         "keep_checkpoints": 1, "run_dir": "r",
     }  # fmt: skip
     elsewhere = {"env", "policy", "batch_size", "fill", *TORCH_ONLY}  # see test_torch_train.py
+    elsewhere |= {"async_", *ASYNC_ONLY}  # see test_pipeline_train.py
     assert set(changed) == {f.name for f in dataclasses.fields(config)} - elsewhere
     base = weights(headrace.train("cartpole", **{**changed, "run_dir": "base"}))
     neutral = {"threads", "target", "checkpoint_seconds", "keep_checkpoints", "run_dir"}
