@@ -63,6 +63,7 @@ cdef class Vec:
         cdef hr_vec *vec = &self.vec
         cdef hr_batch *batch = &self.vec.batch
         cdef int64_t worlds = self.worlds, rows = self.worlds * env.agents
+        vec.size = sizeof(hr_vec)
         vec.worlds = worlds
         vec.rows = rows
         vec.step = hr_vec_step
@@ -80,6 +81,7 @@ cdef class Vec:
         vec.present = <uint8_t *>array_data(arrays, "present", rows, 1)
         vec.ended = <uint8_t *>array_data(arrays, "ended", rows, 1)
         vec.acted = <uint8_t *>array_data(arrays, "acted", rows, 1)
+        vec.carried = <float *>array_data(arrays, "carried", rows, 4)
         vec.episode_return = <float *>array_data(arrays, "episode_return", rows, 4)
         vec.episode_length = <int32_t *>array_data(arrays, "episode_length", rows, 4)
         vec.last_return = <float *>array_data(arrays, "last_return", rows, 4)

@@ -105,6 +105,7 @@ cdef extern from "core/vec.h" nogil:
         hr_failure *failure
 
     ctypedef struct hr_vec:
+        uint64_t size
         const hr_env *env
         hr_batch batch
         int64_t worlds, rows
@@ -116,6 +117,7 @@ cdef extern from "core/vec.h" nogil:
         uint8_t *present
         uint8_t *ended
         uint8_t *acted
+        float *carried
         uint8_t *mask
         float *episode_return
         int32_t *episode_length

@@ -54,6 +54,7 @@ def layout(spec: EnvSpec, worlds: int) -> tuple[list[ArraySpec], int]:
         ("present", np.bool_, (rows,)),
         ("ended", np.bool_, (rows,)),
         ("acted", np.bool_, (rows,)),
+        ("carried", np.float32, (rows,)),
         ("elapsed", np.int32, (worlds,)),
         ("pending", np.bool_, (worlds,)),
         ("world_over", np.bool_, (worlds,)),

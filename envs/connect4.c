@@ -1,15 +1,14 @@
 /* Connect four: two players drop discs into a grid of 7 columns and 6 rows, by turns; four in
  * a row, column or diagonal win.
  *
- * Whose turn it is is the one present. The player who did not make the last move has the last
- * word: it takes one more step, whose action means nothing, in which it is told the result.
+ * Whose turn it is is the one present. Both are told the result with the last move.
  *
  * observation  the grid from the player's own side, the lowest row first: 1 its own disc, -1
  *              the other's, 0 none
  * action       the column; the mask leaves out the full ones (dropping into one loses)
  * reward       1 to the winner, -1 to the loser, 0 at a draw and before the end
  * start        an empty grid; a random player begins
- * end          terminated, for each player with the step in which it is told the result
+ * end          terminated, for both players at once
  */
 #include <headrace.h>
 
@@ -22,8 +21,7 @@ typedef hr_none Params;
 /* Bit column * PITCH + row: that cell is taken. */
 typedef struct {
     uint64_t discs[2]; /* of each player */
-    int32_t turn;      /* who is to move, or to be told the result */
-    int32_t result;    /* RUNNING, or how the game ended for the player whose turn it is */
+    int64_t turn;      /* who is to move */
 } State;
 
 enum { RUNNING, LOST, DRAWN, WON };
@@ -60,39 +58,29 @@ static inline bool is_full(uint64_t discs, int32_t column) {
     return (discs >> (column * PITCH + HEIGHT - 1) & 1u) != 0u;
 }
 
-/* Drops a disc of the player; says how the game then stands for the other one. */
+/* Drops a disc of the player; how the game then stands for it. */
 static inline int32_t drop(State *s, int32_t player, int32_t column) {
     uint64_t taken = s->discs[0] | s->discs[1];
-    if (is_full(taken, column)) return WON;
+    if (is_full(taken, column)) return LOST;
     uint64_t above = taken + (1ull << (column * PITCH)); /* carries into the lowest empty cell */
     s->discs[player] |= above & ~taken & column_bits(column);
-    if (has_four(s->discs[player])) return LOST;
+    if (has_four(s->discs[player])) return WON;
     taken = s->discs[0] | s->discs[1];
     for (int32_t k = 0; k < WIDTH; k++)
         if (!is_full(taken, k)) return RUNNING;
     return DRAWN;
 }
 
-static inline float reward_of(int32_t result) {
-    return result == WON ? 1.0f : result == LOST ? -1.0f : 0.0f;
-}
-
 static inline void connect4_step(const Params *p, State *s, const Action a[], hr_outcome out[],
                                  hr_rng *rng) {
     (void)p;
     (void)rng;
-    int32_t player = s->turn, other = 1 - player;
-    if (s->result != RUNNING) {
-        out[player].reward = reward_of(s->result);
-        out[player].terminated = true;
-        return;
-    }
-    s->result = drop(s, player, a[player].column);
+    int32_t player = (int32_t)s->turn, other = 1 - player;
+    int32_t result = drop(s, player, a[player].column);
+    out[player].reward = result == WON ? 1.0f : result == LOST ? -1.0f : 0.0f;
+    out[other].reward = -out[player].reward;
+    out[player].terminated = out[other].terminated = result != RUNNING;
     s->turn = other;
-    if (s->result != RUNNING) {
-        out[player].reward = -reward_of(s->result);
-        out[player].terminated = true;
-    }
 }
 
 static inline void connect4_observe(const Params *p, const State *s, Obs o[]) {
@@ -117,7 +105,7 @@ static inline void connect4_mask(const Params *p, const State *s, bool allowed[]
     uint64_t taken = s->discs[0] | s->discs[1];
     for (int32_t player = 0; player < 2; player++)
         for (int32_t column = 0; column < WIDTH; column++)
-            allowed[player * WIDTH + column] = s->result != RUNNING || !is_full(taken, column);
+            allowed[player * WIDTH + column] = !is_full(taken, column);
 }
 
 static inline void connect4_draw(const Params *p, const State *s, hr_frame *frame) {

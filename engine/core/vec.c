@@ -144,6 +144,7 @@ static void clear_episode(hr_vec *vec, int64_t w) {
     for (int64_t row = w * agents; row < (w + 1) * agents; row++) {
         vec->episode_return[row] = 0.0f;
         vec->episode_length[row] = 0;
+        vec->carried[row] = 0.0f;
         vec->ended[row] = 0;
         vec->present[row] = 1;
     }
@@ -313,8 +314,9 @@ static uint64_t count_worlds(hr_vec *vec, int64_t lo, uint32_t n) {
     return reached;
 }
 
-/* Outcomes and statistics of rows [first, first + n), of which those in `acted` took a step;
- * the other ones have no outcome. Returns whether the episode of any row ended. */
+/* Outcomes and statistics of rows [first, first + n), of which those in `acted` took a step:
+ * an agent whose episode has ended has no outcome, and what an absent one is paid waits for
+ * its next transition or its end. Returns whether the episode of any row ended. */
 static bool count_rows(hr_vec *vec, int64_t first, int64_t n) {
     const uint8_t *restrict acted = vec->acted + first;
     uint8_t *restrict terminated = vec->batch.terminated + first;
@@ -322,19 +324,23 @@ static bool count_rows(hr_vec *vec, int64_t first, int64_t n) {
     uint8_t *restrict ended = vec->ended + first;
     uint8_t *restrict present = vec->present + first;
     float *restrict rewards = vec->batch.rewards + first;
+    float *restrict carried = vec->carried + first;
     float *restrict sum = vec->episode_return + first;
     int32_t *restrict length = vec->episode_length + first;
     uint8_t any = 0;
     for (int64_t i = 0; i < n; i++) {
-        terminated[i] &= acted[i];
-        truncated[i] &= acted[i];
+        terminated[i] &= ended[i] ^ 1;
+        truncated[i] &= ended[i] ^ 1;
         const uint8_t ends = terminated[i] | truncated[i];
         any |= ends;
         ended[i] |= ends;
         present[i] &= ended[i] ^ 1;
     }
     for (int64_t i = 0; i < n; i++) {
-        rewards[i] = acted[i] ? rewards[i] : 0.0f;
+        const uint8_t told = acted[i] | terminated[i] | truncated[i];
+        const float due = carried[i] + rewards[i];
+        carried[i] = told | ended[i] ? 0.0f : due;
+        rewards[i] = told ? due : 0.0f;
         sum[i] += rewards[i];
         length[i] += acted[i];
     }
@@ -351,17 +357,17 @@ static uint64_t find_empty(const hr_vec *vec, int64_t lo, int64_t n) {
     return empty;
 }
 
-/* The world's episode is over: whoever acted last and was not told so has been cut; the
- * results of rows that are away count too. */
-static void end_world(hr_vec *vec, int64_t w) {
+/* The world's episode is over: whoever has acted or been paid in it, was not told of an end
+ * and may be away has been cut, as all who end with the time limit (`reached`) have. */
+static void end_world(hr_vec *vec, int64_t w, bool reached) {
     const int64_t agents = vec->env->agents;
     for (int64_t row = w * agents; row < (w + 1) * agents; row++) {
-        if (!vec->ended[row] && vec->acted[row]) {
-            vec->batch.truncated[row] = 1;
-        } else if (!vec->ended[row] && vec->episode_length[row] > 0) {
-            vec->last_return[row] = vec->episode_return[row];
-            vec->last_length[row] = vec->episode_length[row];
-        }
+        const bool told = (vec->batch.terminated[row] | vec->batch.truncated[row]) != 0;
+        const bool begun = vec->episode_length[row] > 0 || vec->carried[row] != 0.0f;
+        if (told ? reached : !vec->ended[row] && begun) vec->batch.truncated[row] = 1;
+        vec->batch.rewards[row] += vec->carried[row];
+        vec->episode_return[row] += vec->carried[row];
+        vec->carried[row] = 0.0f;
         vec->ended[row] = 1;
         vec->present[row] = 0;
     }
@@ -420,16 +426,13 @@ static void step_agents_block(hr_vec *vec, int64_t lo, int64_t hi) {
     memcpy(vec->acted + first, vec->present + first, (size_t)rows); /* nobody where pending */
     refresh_present(vec, lo, hi);
     const uint64_t reached = count_worlds(vec, lo, (uint32_t)n) & ~started;
-    for (uint64_t bits = reached; bits != 0;) {
-        memset(vec->batch.truncated + (lo + take_bit(&bits)) * env->agents, 1, (size_t)env->agents);
-    }
     const bool any_end = count_rows(vec, first, rows);
     if (any_end || env->present != NULL) over = find_empty(vec, lo, n);
     over = (over | reached) & ~started;
     memset(vec->world_over + lo, 0, (size_t)n);
     for (uint64_t bits = over; bits != 0;) {
         const int64_t w = lo + take_bit(&bits);
-        end_world(vec, w);
+        end_world(vec, w, (reached >> (w - lo) & 1) != 0);
         vec->pending[w] = !same_step;
     }
     if (any_end || over != 0) keep_results(vec, first, first + rows);

@@ -3,6 +3,14 @@
  * hr_vec_step is the only place where these rules are written down. It works on a range of
  * whole worlds, takes no lock and allocates nothing; ranges that do not overlap may be
  * stepped on different threads. The result for a world depends on that world alone.
+ *
+ * A row's episode ends where terminated | truncated is set in it, and nowhere else, whether its
+ * agent acted in that step or was absent. Agents that are absent (several, or that come and go):
+ * - the author's flags end the episode of an agent whose episode has not ended, present or not;
+ * - a reward given to an absent agent is added to that of its next transition, or to that of the
+ *   row which ends its episode; an agent whose episode has ended is given nothing;
+ * - when the world ends, every row whose episode has begun (it acted, or was given a reward) and
+ *   has not ended is truncated in that step.
  */
 #ifndef HEADRACE_VEC_H
 #define HEADRACE_VEC_H
@@ -12,6 +20,7 @@
 typedef enum hr_autoreset { HR_NEXT_STEP, HR_SAME_STEP, HR_DISABLED } hr_autoreset;
 
 typedef struct hr_vec {
+    uint64_t size; /* sizeof(hr_vec) where it was made: another means another version */
     const hr_env *env;
     hr_batch batch; /* params, state, rng, actions, rewards, terminated, truncated, obs */
     int64_t worlds;
@@ -29,6 +38,7 @@ typedef struct hr_vec {
     uint8_t *present; /* 1 where the row's agent acts at the next step */
     uint8_t *ended;   /* 1 where the row's episode has ended and its world was not reset since */
     uint8_t *acted; /* 1 where the row's last step was a transition (0: reset row, absent agent) */
+    float *carried; /* rewards of an absent agent, due with its next transition or its end */
     uint8_t *mask;  /* [rows][mask_size] or NULL */
     float *episode_return;   /* sum of rewards of the running episode */
     int32_t *episode_length; /* steps of the running episode */

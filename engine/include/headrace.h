@@ -66,7 +66,12 @@ struct Metrics;
  *   .max_steps = n        the time limit in steps (default: none)
  *   .agents = n           agents per world: a[], out[] and o[] have n entries (default 1)
  *   .present = function   void f(const Params *, const State *, bool present[agents])
- *                         which agents act at the next step; all false before the call
+ *                         which agents act at the next step; all false before the call.
+ *                         step may write out[] of absent agents too (a player's loss by the
+ *                         other's move): terminated or truncated ends the agent's episode at
+ *                         once; a reward waits for its next step, or comes with its end. Who
+ *                         has ended stays away, whatever is written, until the world, in which
+ *                         nobody is left, starts anew; who has not ended then is truncated
  *   .mask = function      void f(const Params *, const State *, bool allowed[])
  *                         which actions are allowed at the next step; all false before the
  *                         call; one entry per choice, discrete members one after the other,

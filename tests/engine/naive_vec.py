@@ -80,16 +80,26 @@ class Row:
     present: bool = True
     episode_return: np.float32 = field(default_factory=lambda: np.float32(0))
     episode_length: int = 0
+    carried: float = 0.0  # rewards that wait for the next transition or the end
     last_return: np.float32 = field(default_factory=lambda: np.float32(0))
     last_length: int = 0
     final_obs: tuple[int, int] | None = None  # of the last step, None where nothing ended
 
     def start_episode(self) -> None:
         self.ended, self.episode_return, self.episode_length = False, np.float32(0), 0
+        self.carried = 0.0
 
     def clear_outcome(self) -> None:
         self.reward, self.terminated, self.truncated, self.acted = 0.0, False, False, False
         self.final_obs = None
+
+    @property
+    def ends(self) -> bool:
+        return self.terminated or self.truncated
+
+    def deliver(self) -> None:
+        self.reward, self.carried = self.carried, 0.0
+        self.episode_return += np.float32(self.reward)
 
     def keep_results(self) -> None:
         self.last_return, self.last_length = self.episode_return, self.episode_length
@@ -118,37 +128,42 @@ class World:
         acting = [row.present for row in self.rows]
         self.elapsed += 1
         timeout = self.max_steps > 0 and self.elapsed >= self.max_steps
-        for row, acts, outcome in zip(self.rows, acting, self.env.step(actions), strict=True):
+        outcomes = self.env.step(actions)
+        for row, acts, (reward, terminated, truncated) in zip(
+            self.rows, acting, outcomes, strict=True
+        ):
             row.clear_outcome()
             row.acted = acts
-            if acts:
-                row.reward, row.terminated, row.truncated = outcome
-                row.truncated |= timeout
-                row.episode_return += np.float32(row.reward)
-                row.episode_length += 1
+            if row.ended:
+                continue
+            row.carried += reward
+            row.episode_length += acts
+            row.terminated, row.truncated = terminated, truncated
         self._end_rows(timeout)
         for k, row in enumerate(self.rows):
-            if row.terminated or row.truncated:
+            if row.ends:
                 row.final_obs = self.env.observe(k)
         if self.over and self.mode == SAME_STEP:
             self._start()
 
     def _end_rows(self, timeout: bool) -> None:
         for k, row in enumerate(self.rows):
-            row.ended |= row.terminated or row.truncated
-            row.present = not row.ended and self.env.present(k)
+            row.present = not (row.ended or row.ends) and self.env.present(k)
         self.over = timeout or not any(row.present for row in self.rows)
         for row in self.rows:
-            if self.over and row.acted and not row.ended:
+            begun = row.episode_length > 0 or row.carried != 0.0
+            if timeout and row.ends or self.over and begun and not (row.ended or row.ends):
                 row.truncated = True  # cut, together with its world
-            away = self.over and not row.acted and not row.ended and row.episode_length > 0
-            if row.terminated or row.truncated or away:
+            if row.acted or row.ends:
+                row.deliver()
+            if row.ends:
+                row.ended = True
                 row.keep_results()
         if self.over:
             self.last_metrics = self.env.metrics()
             self.pending = self.mode != SAME_STEP
             for row in self.rows:
-                row.ended, row.present = True, False
+                row.ended, row.present, row.carried = True, False, 0.0
 
     def _start(self) -> None:
         self.env.reset()
@@ -201,7 +216,7 @@ class NaiveVec:
             "mask": [world.env.mask(k) for world, k in each],
         }
         for name in ("terminated", "truncated", "acted", "ended", "present", "episode_return",
-                     "episode_length", "last_return", "last_length"):  # fmt: skip
+                     "episode_length", "carried", "last_return", "last_length"):  # fmt: skip
             found[name] = [getattr(row, name) for row in rows]
         dtypes = {"rng": np.uint64}
         return {name: np.array(values, dtypes.get(name)) for name, values in found.items()}

@@ -7,7 +7,7 @@ import pytest
 
 import headrace
 
-STATE = np.dtype([("discs", np.uint64, 2), ("turn", np.int32), ("result", np.int32)])
+STATE = np.dtype([("discs", np.uint64, 2), ("turn", np.int64)])
 
 
 class Game:
@@ -60,14 +60,12 @@ def test_four_in_a_line_win_and_both_are_told(moves: list[int]) -> None:
     rewards, terminated = game.play(*moves[:-1])
     assert rewards == [0.0, 0.0] and terminated == [False, False]
     rewards, terminated = game.play(moves[-1])
-    assert rewards == [1.0, 0.0] and terminated == [True, False]
-    assert game.present == [0, 1]  # the loser has the last word
-    assert game.arrays["mask"].reshape(2, 7)[1].all()
-    last = game.obs.copy()
-    rewards, terminated = game.play(0)
-    assert rewards == [0.0, -1.0] and terminated == [False, True]
-    np.testing.assert_array_equal(game.obs, last)
+    assert rewards == [1.0, -1.0] and terminated == [True, True]
+    assert game.arrays["acted"].tolist() == [1, 0] and game.present == [0, 0]
     assert game.arrays["last_return"].tolist() == [1.0, -1.0]
+    assert game.arrays["last_length"].tolist() == [(len(moves) + 1) // 2, len(moves) // 2]
+    np.testing.assert_array_equal(game.obs[0], -game.obs[1])
+    assert (game.obs[0] == 1).sum() == (len(moves) + 1) // 2
 
 
 def test_no_line_leads_from_the_top_of_a_column_into_the_next() -> None:
@@ -86,9 +84,7 @@ def test_a_full_column_is_masked_and_loses() -> None:
     mask = game.arrays["mask"].reshape(2, 7)
     np.testing.assert_array_equal(mask[0], [0, 1, 1, 1, 1, 1, 1])
     rewards, terminated = game.play(0)
-    assert rewards == [-1.0, 0.0] and terminated == [True, False]
-    rewards, terminated = game.play(0)
-    assert rewards == [0.0, 1.0] and terminated == [False, True]
+    assert rewards == [-1.0, 1.0] and terminated == [True, True]
 
 
 def test_a_full_grid_is_a_draw() -> None:
@@ -99,9 +95,7 @@ def test_a_full_grid_is_a_draw() -> None:
     rewards, terminated = game.play(*moves[:-1])
     assert terminated == [False, False]
     rewards, terminated = game.play(moves[-1])
-    assert rewards == [0.0, 0.0] and terminated == [False, True]
-    rewards, terminated = game.play(0)
-    assert rewards == [0.0, 0.0] and terminated == [True, False]
+    assert rewards == [0.0, 0.0] and terminated == [True, True]
 
 
 def test_either_player_may_begin() -> None:

@@ -77,6 +77,7 @@ static hr_vec make_vec(const hr_env *env, int64_t worlds, int32_t mode, bool own
         memcpy(params + i * env->params_size, params, (size_t)env->params_size);
     }
     hr_vec vec = {
+        .size = sizeof(hr_vec),
         .env = env,
         .batch =
             {
@@ -101,6 +102,7 @@ static hr_vec make_vec(const hr_env *env, int64_t worlds, int32_t mode, bool own
         .present = zeros(rows, 1),
         .ended = zeros(rows, 1),
         .acted = zeros(rows, 1),
+        .carried = zeros(rows, 4),
         .mask = zeros(rows, env->mask_size),
         .episode_return = zeros(rows, 4),
         .episode_length = zeros(rows, 4),
@@ -130,6 +132,7 @@ static void free_vec(hr_vec *vec) {
                       vec->present,
                       vec->ended,
                       vec->acted,
+                      vec->carried,
                       vec->mask,
                       vec->episode_return,
                       vec->episode_length,
