@@ -108,6 +108,33 @@ def test_table_is_made_of_the_figures() -> None:
     assert "**0.16 s**" in lines[-1]
 
 
+def test_environments_are_made_of_the_figures() -> None:
+    solved = "return 18, 3 of 3 seeds solved"
+    missed = "return 200, 2 of 3 seeds solved"
+    found = [
+        ("pong", "step", 30e6, ""),
+        ("pong", "solve", 0.514, solved),
+        ("pong", "solve-steps", 2.5e6, solved),
+        ("pong", "eval", 19.25, solved),
+        ("lander", "step", 5e6, ""),
+        ("lander", "solve", 1.0, missed),
+        ("lander", "eval", 150.0, missed),
+        ("maze", "step", 4e6, ""),
+    ]
+    results = [
+        {"env": env, "name": name, "median": median, "impl": "c", "note": note}
+        for env, name, median, note in found
+    ]
+    document = {"machine": {"cpu": "Some CPU", "cores": 2}, "results": results}
+    lines = readme_table.environments_table(document).splitlines()
+    assert "Some CPU, 2 cores" in lines[0]
+    assert lines[2:] == [
+        "| lander | c | 5 | 200 | 2 of 3 seeds | - | 150 |",
+        "| maze | c | 4 | - | - | - | - |",
+        "| pong | c | 30 | 18 | 0.51 s | 2.5 M | 19.2 |",
+    ]
+
+
 def test_table_replaces_only_itself() -> None:
     text = f"before\n{readme_table.BEGIN}\nold\n{readme_table.END}\nafter\n"
     new = readme_table.replaced(text, "new")

@@ -1,7 +1,8 @@
-"""Writes the README's table of measurements from bench/results: never typed by hand.
+"""Writes the README's tables of measurements from bench/results: never typed by hand.
 
 headrace bench env --out bench/results/env.json
 headrace bench train --out bench/results/train.json
+python tools/train_table.py
 python tools/readme_table.py            # --check only compares
 """
 
@@ -17,6 +18,8 @@ README = ROOT / "README.md"
 RESULTS = ROOT / "bench" / "results"
 BEGIN = "<!-- measured: written by tools/readme_table.py -->"
 END = "<!-- end of measured -->"
+BEGIN_ENVIRONMENTS = "<!-- environments: written by tools/readme_table.py -->"
+END_ENVIRONMENTS = "<!-- end of environments -->"
 
 Key = tuple[str, str, int]  # name, impl, threads
 YARDSTICK: Key = ("vecenv-1024", "Gymnasium CartPoleVectorEnv", 1)
@@ -34,10 +37,11 @@ def load(name: str) -> dict[str, Any]:
     """The document of a benchmark; SystemExit in one sentence when it has not been run."""
     path = RESULTS / f"{name}.json"
     if not path.exists():
-        raise SystemExit(
-            f"{path.relative_to(ROOT)} is missing: run `headrace bench {name} --out "
-            f"{path.relative_to(ROOT)}`"
-        )
+        where = path.relative_to(ROOT)
+        command = f"headrace bench {name} --out {where}"
+        if name == "environments":
+            command = "python tools/train_table.py"
+        raise SystemExit(f"{where} is missing: run `{command}`")
     contents: dict[str, Any] = json.loads(path.read_text())
     return contents
 
@@ -74,11 +78,45 @@ def table(env: dict[str, Any], train: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def replaced(text: str, new: str) -> str:
+def environments_table(document: dict[str, Any]) -> str:
+    """The table in Markdown: one environment a line, medians over seeds."""
+    machine = document["machine"]
+    by_env: dict[str, dict[str, dict[str, Any]]] = {}
+    for each in document["results"]:
+        by_env.setdefault(each["env"], {})[each["name"]] = each
+    lines = [
+        f"| on {machine['cpu']}, {machine['cores']} cores | written in | M steps/s, 1 core "
+        "| target | reached after | steps | evaluated |",
+        "|---|---|--:|--:|--:|--:|--:|",
+    ]
+    lines += [environment_row(name, by_env[name]) for name in sorted(by_env)]
+    return "\n".join(lines)
+
+
+def environment_row(name: str, figure: dict[str, dict[str, Any]]) -> str:
+    """One environment of the table; a dash for what it does not have."""
+    cells = [name, next(iter(figure.values()))["impl"]]
+    cells.append(f"{figure['step']['median'] / 1e6:.3g}" if "step" in figure else "-")
+    if "solve" not in figure:
+        return f"| {' | '.join([*cells, '-', '-', '-', '-'])} |"
+    target, _, seeds = figure["solve"]["note"].partition(", ")
+    solved, trained = (int(word) for word in seeds.split() if word.isdigit())
+    cells.append(target.removeprefix("return "))
+    if solved < trained:
+        cells.append(f"{solved} of {trained} seeds")
+    else:
+        cells.append(f"{figure['solve']['median']:.2g} s")
+    steps = figure.get("solve-steps")
+    cells.append(f"{steps['median'] / 1e6:.2g} M" if steps else "-")
+    cells.append(f"{figure['eval']['median']:.3g}")
+    return f"| {' | '.join(cells)} |"
+
+
+def replaced(text: str, new: str, begin: str = BEGIN, end: str = END) -> str:
     """The README with the table between its marks replaced."""
-    head, rest = text.split(BEGIN, 1)
-    tail = rest.split(END, 1)[1]
-    return f"{head}{BEGIN}\n{new}\n{END}{tail}"
+    head, rest = text.split(begin, 1)
+    tail = rest.split(end, 1)[1]
+    return f"{head}{begin}\n{new}\n{end}{tail}"
 
 
 def main() -> int:
@@ -87,6 +125,8 @@ def main() -> int:
     check = parser.parse_args().check
     text = README.read_text()
     new = replaced(text, table(load("env"), load("train")))
+    environments = environments_table(load("environments"))
+    new = replaced(new, environments, BEGIN_ENVIRONMENTS, END_ENVIRONMENTS)
     if check:
         return int(new != text)
     README.write_text(new)
