@@ -1,11 +1,13 @@
-"""`headrace bench env` and `headrace bench train`."""
+"""`headrace bench NAME`: the flags of each benchmark, its tables and its document."""
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from ..flags import UsageError, Verb
 from ..output import print_json
@@ -31,7 +33,39 @@ class TrainFlags(EnvFlags):
     seeds: int = setting(10, "how many seeds the time to solve is taken over", low=1, high=1000)
 
 
+@dataclasses.dataclass(frozen=True)
+class StalenessFlags:
+    """The flags of `headrace bench staleness`."""
+
+    json: bool = setting(False, "print the results as one JSON document on stdout")
+    quick: bool = setting(False, "a tenth of the steps and one seed: no figures, a trial")
+    seeds: int = setting(5, "how many seeds each cell is taken over", low=1, high=1000)
+    out: str | None = setting(None, "also write the JSON document to this file")
+
+
+@dataclasses.dataclass(frozen=True)
+class LadderFlags(EnvFlags):
+    """The flags of `headrace bench ladder`."""
+
+    repeats: int = setting(5, "how often every rung is climbed", low=5, high=1000)
+    seconds: float = setting(15.0, "wall time of one run", above=0)
+
+
 BENCHMARKS = {
+    "staleness": Verb(
+        "bench staleness",
+        "Measures what old weights cost: return at equal samples for lags of 0, 1, 4 and 16 "
+        "updates and each correction, on CartPole and Acrobot.",
+        StalenessFlags,
+        "headrace bench staleness --out bench/results/staleness.json",
+    ),
+    "ladder": Verb(
+        "bench ladder",
+        "Measures what asynchrony gains where environments take a heavy-tailed time to step: "
+        "from a lockstep trainer, one switch at a time.",
+        LadderFlags,
+        "headrace bench ladder --out bench/results/ladder.json",
+    ),
     "env": Verb(
         "bench env",
         "Measures how fast CartPole steps: the kernel alone, VecEnv.step, and what people use "
@@ -60,12 +94,9 @@ def main(argv: list[str]) -> int:
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(BENCHMARKS)}"
         raise UsageError(f"unknown benchmark {argv[0]!r}; {hint}")
     given = BENCHMARKS[argv[0]].parse(argv[1:])
-    flags = (TrainFlags if argv[0] == "train" else EnvFlags)(**given)
+    flags = BENCHMARKS[argv[0]].settings(**given)
     here = machine.describe(argv)
-    if isinstance(flags, TrainFlags):
-        found, ratios, title = _train(flags)
-    else:
-        found, ratios, title = _env(flags)
+    found, ratios, title = RUNNERS[argv[0]](flags)
     results.print_report(title, here, found, ratios)
     contents = results.document(here, found)
     if flags.out is not None:
@@ -103,6 +134,38 @@ def _train(flags: TrainFlags) -> Report:
     return found, training.ratios(found), "Training on CartPole"
 
 
+def _staleness(flags: StalenessFlags) -> Report:
+    from . import staleness
+
+    with _Progress() as progress:
+        found = staleness.run(
+            seeds=1 if flags.quick else flags.seeds,
+            share=0.1 if flags.quick else 1.0,
+            announce=progress.show,
+        )
+    return found, staleness.ratios(found), "Return by lag and correction"
+
+
+def _ladder(flags: LadderFlags) -> Report:
+    from . import ladder
+
+    with _Progress() as progress:
+        found = ladder.run(
+            rounds=1 if flags.quick else flags.repeats,
+            seconds=2.0 if flags.quick else flags.seconds,
+            announce=progress.show,
+        )
+    return found, ladder.ratios(found), "From lockstep to asynchronous, 64 environments"
+
+
+RUNNERS: dict[str, Callable[[Any], Report]] = {
+    "env": _env,
+    "train": _train,
+    "staleness": _staleness,
+    "ladder": _ladder,
+}
+
+
 class _Progress:
     """One line on a terminal's stderr that is gone when the benchmark ends."""
 
@@ -123,5 +186,5 @@ class _Progress:
 
 
 def _usage() -> str:
-    lines = [f"  {name:<8}{verb.summary}" for name, verb in BENCHMARKS.items()]
+    lines = [f"  {name:<11}{verb.summary}" for name, verb in BENCHMARKS.items()]
     return "\n".join(["usage: headrace bench NAME [flags]", "", *lines])

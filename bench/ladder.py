@@ -1,0 +1,145 @@
+"""`headrace bench ladder`: from a synchronous lockstep trainer to an asynchronous one, one rung
+at a time, where environments take a heavy-tailed time to step.
+
+The environments sleep (heavy_tail.py), 64 of them on 16 workers, so that the machine's cores
+are not what is measured; everything else is the real thing: processes, policy, learner.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+from ..engine.cpus import available_cpus
+from ..engine.make import make_vec
+from ..trainers.config import TrainConfig
+from ..trainers.episodes import EpisodeWindow
+from ..trainers.parts import make_parts, make_source
+from .heavy_tail import HeavyTail
+from .results import Result
+from .timing import Spread
+
+ENVS, WORKERS = 64, 16
+ENV, HEADRACE = "heavy-tailed cartpole", "headrace"
+Announce = Callable[[int, int], None]  # (runs done, runs in all)
+
+BASE = TrainConfig(
+    env="heavy-tail", num_envs=ENVS, hidden=(64,), horizon=16, minibatches=4, epochs=4, lr=3e-3,
+    anneal_lr=False, normalize_obs=False, normalize_reward=False, batch_size=ENVS,
+)  # fmt: skip
+CONTINUOUS: dict[str, Any] = {"batch_size": 4, "fill": 0.5}
+CONCURRENT: dict[str, Any] = {**CONTINUOUS, "async_": True, "inflight": False}
+# name: (what is switched on, settings)
+RUNGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "lockstep": ("every step waits for all environments", {}),
+    "continuous-batching": (
+        "the policy acts for whichever 4 rows are ready; segments close early", CONTINUOUS,
+    ),
+    "concurrent": ("actor and learner at the same time, at most one update apart", CONCURRENT),
+    "in-flight": (
+        "weights change within a rollout, at every step", {**CONCURRENT, "inflight": True},
+    ),
+}  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Climb:
+    """One run of one rung."""
+
+    sps: float
+    return_mean: float | None  # of the last 100 episodes when time was up; None: none was over
+    learning: float  # share of the time in which nothing but learning happened
+
+
+def run(*, rounds: int, seconds: float, announce: Announce) -> list[Result]:
+    """Every rung `rounds` times for `seconds` each, in turn."""
+    climbs: dict[str, list[Climb]] = {name: [] for name in RUNGS}
+    for number in range(rounds):
+        for at, (name, (_, changes)) in enumerate(RUNGS.items()):
+            climbs[name].append(_climb(BASE.replace(seed=number + 1, **changes), seconds))
+            announce(number * len(RUNGS) + at + 1, rounds * len(RUNGS))
+    found = []
+    below: list[Climb] = []
+    for name, (meaning, _) in RUNGS.items():
+        speed = Spread.of([climb.sps for climb in climbs[name]])
+        note = meaning + _reason(climbs[name], below)
+        found.append(Result.measured(name, HEADRACE, ENV, WORKERS, speed, "steps/s", note))
+        found.append(_score(f"{name}-return", climbs[name], seconds))
+        below = climbs[name]
+    return found
+
+
+def _score(name: str, climbs: list[Climb], seconds: float) -> Result:
+    note = f"mean return of the last 100 episodes after {seconds:g} s"
+    scores = [climb.return_mean for climb in climbs if climb.return_mean is not None]
+    if not scores:
+        return Result.missing(name, HEADRACE, ENV, "return", f"{note}: none had finished")
+    return Result.measured(name, HEADRACE, ENV, WORKERS, Spread.of(scores), "return", note)
+
+
+def _reason(climbs: list[Climb], below: list[Climb]) -> str:
+    """Why a rung gained nothing over the one below, where it did not."""
+    if not below:
+        return ""
+    speed, before = (Spread.of([climb.sps for climb in rung]).median for rung in (climbs, below))
+    if speed > 1.02 * before:
+        return ""
+    share = 100 * Spread.of([climb.learning for climb in below]).median
+    return f"; gains no speed here: below, learning by itself took {share:.1f} % of the time"
+
+
+def _climb(config: TrainConfig, seconds: float) -> Climb:
+    """Trains for `seconds` of wall time."""
+    vec = make_vec(
+        HeavyTail,
+        ENVS,
+        executor="processes",
+        workers=WORKERS,
+        autoreset_mode="SameStep",
+        batch_size=config.batch_size,
+        copy=False,
+    )
+    with closing(vec):
+        vec.reset(seed=config.seed * 1000)
+        _, collector, learner, pool = make_parts(
+            config.replace(threads=min(2, available_cpus())), vec
+        )
+        source = make_source(config, collector, learner)
+        try:
+            return _train(config, source, seconds)
+        finally:
+            source.close()
+            if pool is not None:
+                pool.close()
+
+
+def _train(config: TrainConfig, source: Any, seconds: float) -> Climb:
+    episodes, steps, learning = EpisodeWindow(), 0, 0.0
+    clock = time.perf_counter
+    start = clock()
+    while clock() - start < seconds:
+        rollout = source.take()
+        steps += rollout.steps
+        episodes.add(rollout.episode_returns, rollout.episode_lengths)
+        before = clock()
+        source.learn(rollout, lr=config.lr, ent_coef=config.ent_coef)
+        if not config.async_:
+            learning += clock() - before
+    passed = clock() - start
+    return Climb(steps / passed, episodes.return_mean, learning / passed)
+
+
+def ratios(results: list[Result]) -> list[tuple[str, float]]:
+    """The gain of each rung over the one before, and of the whole ladder."""
+    value = {each.name: each.value for each in results}
+    names = list(RUNGS)
+    pairs = [*zip(names[1:], names, strict=False), (names[-1], names[0])]
+    found = []
+    for name, before in pairs:
+        speed, base = value[name], value[before]
+        if speed and base:
+            found.append((f"{name}: steps/s of {before}", speed / base))
+    return found

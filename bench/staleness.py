@@ -1,0 +1,87 @@
+"""`headrace bench staleness`: what old weights cost, by lag and by correction.
+
+Every run has the same number of samples. The schedule is fixed (--deterministic), so that each
+rollout is collected by weights exactly `lag` updates older than those that learn from it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from ..engine.cpus import available_cpus
+from ..trainers.train import train
+from .results import Result
+from .timing import Spread
+
+LAGS = (0, 1, 4, 16)
+CORRECTIONS = ("none", "clip", "vtrace", "decoupled")
+STEPS = {"cartpole": 1_000_000, "acrobot": 500_000}  # twice what training in turn needs, or more
+HEADRACE = "headrace"
+Announce = Callable[[int, int], None]  # (runs done, runs in all)
+
+
+def run(*, seeds: int, share: float, announce: Announce) -> list[Result]:
+    """Return at the end of training, over seeds 1 .. seeds; share: of the usual steps."""
+    found: list[Result] = []
+    total = len(STEPS) * seeds * (1 + (len(LAGS) - 1) * len(CORRECTIONS))
+    done = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for env, usual in STEPS.items():
+            steps = int(usual * share)
+            for lag in LAGS:
+                runs: list[float] = []
+                for correction in CORRECTIONS:
+                    if lag > 0 or not runs:  # without lag all corrections are the same
+                        runs = []
+                        for seed in range(1, seeds + 1):
+                            runs.append(_score(Path(folder), env, steps, lag, correction, seed))
+                            done += 1
+                            announce(done, total)
+                    found.append(_result(env, steps, lag, correction, runs))
+    return found
+
+
+def _score(folder: Path, env: str, steps: int, lag: int, correction: str, seed: int) -> float:
+    """Mean return of the last 100 episodes after `steps` steps."""
+    with tempfile.TemporaryDirectory(dir=folder) as run_dir:
+        result = train(
+            env,
+            seed=seed,
+            steps=steps,
+            target=None,
+            run_dir=str(Path(run_dir) / "run"),
+            async_=True,
+            max_lag=lag,
+            deterministic=True,
+            correction=correction,
+        )
+    if result.return_mean is None:
+        raise RuntimeError(f"no episode of {env} finished in {steps} steps")
+    return result.return_mean
+
+
+def _result(env: str, steps: int, lag: int, correction: str, scores: list[float]) -> Result:
+    note = f"mean of the last 100 episodes after {steps:,} steps, over {len(scores)} seeds"
+    if lag == 0:
+        note += "; without lag all corrections are one and the same, measured once"
+    name = f"{env}-lag{lag}-{correction}"
+    return Result.measured(name, HEADRACE, env, available_cpus(), Spread.of(scores), "return", note)
+
+
+def ratios(results: list[Result]) -> list[tuple[str, float]]:
+    """The score that the best correction keeps at each lag, as (sentence, share of synchronous).
+
+    Returns below 0 are counted from the worst in the table."""
+    found = []
+    for env in STEPS:
+        value = {each.name: each.value for each in results if each.env == env}
+        known = {name: score for name, score in value.items() if score is not None}
+        floor = min(0.0, *known.values())
+        synchronous = known[f"{env}-lag0-clip"] - floor
+        for lag in LAGS[1:]:
+            score, best = max((known[f"{env}-lag{lag}-{c}"], c) for c in CORRECTIONS)
+            kept = (score - floor) / synchronous if synchronous > 0 else 1.0
+            found.append((f"of the synchronous return on {env} at lag {lag}, by {best}", kept))
+    return found
