@@ -3,7 +3,7 @@
 
 cdef extern from "../../engine/core/vec.h" nogil:
     ctypedef struct hr_env:
-        int32_t agents
+        int32_t agents, obs_size, action_size, mask_size
     ctypedef struct hr_vec:
         const hr_env *env
         int64_t worlds, rows
@@ -191,6 +191,7 @@ cdef extern from "collect.h" nogil:
         char *scratch
         int64_t scratch_size
         double *seconds
+        const int32_t *stop
 
     ctypedef struct hr_share:
         hr_collector *collector
@@ -243,6 +244,7 @@ cdef extern from "learn.h" nogil:
         char *scratch
         int64_t scratch_size
         double *seconds
+        const int32_t *stop
 
     int64_t hr_learn_scratch(const hr_net *) noexcept
     hr_fault hr_learn(hr_learner *, const hr_rollout *, const hr_learn_options *,

@@ -5,7 +5,6 @@ Each public method checks what it is given once; below it runs C code (csrc/) th
 policy.py, collector.py and learner.py are what the rest of the package uses.
 """
 
-cimport cython
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
@@ -15,6 +14,8 @@ from libc.string cimport memcpy, memset
 cimport numpy as cnp
 import numpy as np
 
+from ..engine.errors import ArgumentError
+
 cnp.import_array()
 
 
@@ -22,12 +23,13 @@ include "_csrc.pxi"
 
 TILE = HR_TILE
 MAX_DEPTH = HR_MAX_DEPTH
+MAX_CHUNKS = HR_MAX_CHUNKS
 STAGES = (
     "env", "encode", "forward", "sample", "record", "advantage",
     "learn_forward", "loss", "backward", "optimizer",
 )
 CORRECTIONS = ("none", "clip", "vtrace", "decoupled")  # as hr_correction counts
-FAULTS = ("", "observation", "reward", "loss", "gradient")
+FAULTS = ("", "observation", "reward", "loss", "gradient", "mask", "stopped")
 
 
 cdef void *data(array) noexcept:
@@ -52,8 +54,23 @@ def _checked(array, dtype, size, name):
     """array as it is if it is C-contiguous of this dtype and size, else an error."""
     if not (isinstance(array, np.ndarray) and array.dtype == dtype and array.size == size
             and array.flags.c_contiguous):
-        raise ValueError(f"{name} must be a C-contiguous {np.dtype(dtype)} array of {size}")
+        raise ArgumentError(f"{name} must be a C-contiguous {np.dtype(dtype)} array of {size}")
     return array
+
+
+def _aligned_floats(array, shape, name):
+    """The same of a float32 array of this shape on a 64-byte boundary."""
+    if not (isinstance(array, np.ndarray) and array.dtype == np.float32 and array.shape == shape
+            and array.flags.c_contiguous and <size_t>data(array) % 64 == 0):
+        raise ArgumentError(
+            f"{name} must be a C-contiguous float32 array {shape} on a 64-byte boundary")
+    return array
+
+
+def _same(name, given, expected):
+    """ArgumentError unless a size is what it has to be."""
+    if given != expected:
+        raise ArgumentError(f"{name} is {given}: expected {expected}")
 
 
 cdef void run_serial(hr_pool *pool, hr_task_fn fn, void *arg, int64_t tasks) noexcept nogil:
@@ -160,6 +177,9 @@ cdef class Net:
 
     def encode(self, obs):
         """Features [tiles, features, 64] of Obs structs, a C-contiguous array of whole rows."""
+        if not obs.flags.c_contiguous or obs.nbytes % self.net.obs_size:
+            raise ArgumentError(
+                f"obs must be a C-contiguous array of structs of {self.net.obs_size} bytes")
         rows = obs.nbytes // self.net.obs_size
         tiles = (rows + HR_TILE - 1) // HR_TILE
         x = aligned((tiles, self.net.features, HR_TILE), np.float32)
@@ -174,15 +194,24 @@ cdef class Net:
 
     def normalize(self, x, mean, scale, float clip):
         """Normalises tiles in place."""
-        cdef float *at = <float *>data(x)
         cdef int64_t k
+        self.check_tiles(x, self.net.features, "x")
+        _checked(mean, np.float32, self.net.features, "mean")
+        _checked(scale, np.float32, self.net.features, "scale")
+        cdef float *at = <float *>data(x)
         for k in range(len(x)):
             self.kernels.normalize(self.net.features, <const float *>data(mean),
                                    <const float *>data(scale), clip,
                                    at + k * self.net.features * HR_TILE)
 
+    cdef int check_tiles(self, x, columns, name) except -1:
+        """ArgumentError unless x is [tiles, columns, 64]."""
+        _aligned_floats(x, (len(x), columns, HR_TILE), name)
+        return 0
+
     def forward(self, params, x):
         """Outputs [tiles, outputs, 64] for tiles x [tiles, features, 64]."""
+        self.check_tiles(x, self.net.features, "x")
         tiles = len(x)
         out = aligned((tiles, self.net.outputs, HR_TILE), np.float32)
         hidden = aligned((max(1, self.net.hidden), HR_TILE), np.float32)
@@ -201,7 +230,11 @@ cdef class Net:
     def sample(self, params, out, mask, key, step, greedy):
         """Actions int32 [tiles, heads, 64] (floats by their bits) and their log-probabilities
         [tiles, 64] from outputs; mask: uint8 [tiles, mask_size, 64] or None."""
+        self.check_tiles(out, self.net.outputs, "out")
+        _checked(params, np.float32, self.net.params, "params")
         tiles = len(out)
+        if mask is not None:
+            _checked(mask, np.uint8, tiles * self.net.mask_size * HR_TILE, "mask")
         actions = aligned((tiles, self.net.heads, HR_TILE), np.int32)
         logp = aligned((tiles, HR_TILE), np.float32)
         work = aligned((self.net.outputs, HR_TILE), np.float32)
@@ -243,7 +276,8 @@ cdef class Net:
         cdef float *own = scratch + outputs * HR_TILE
         cdef int32_t *chosen = <int32_t *>(own + HR_TILE)
         cdef uint8_t *m = <uint8_t *>(chosen + heads * HR_TILE)
-        cdef const float *p = <const float *>data(params)
+        cdef const float *p = <const float *>data(
+            _checked(params, np.float32, self.net.params, "params"))
         cdef uint32_t lanes[64]
         cdef uint64_t at[64]
         cdef hr_draw draw
@@ -288,9 +322,11 @@ cdef class Weights:
     def __init__(self, params, obs_mean, obs_scale, reward_mean=0.0, reward_scale=1.0, version=0):
         self.params, self.obs_mean, self.obs_scale = params, obs_mean, obs_scale
         for array in (params, obs_mean, obs_scale):
-            if array.dtype != np.float32 or not cnp.PyArray_ISCARRAY_RO(array):
-                raise ValueError("weights must be C-contiguous float32 arrays")
+            if array.dtype != np.float32 or array.ndim != 1 \
+                    or not cnp.PyArray_ISCARRAY_RO(array):
+                raise ArgumentError("weights must be C-contiguous float32 arrays of one dimension")
             array.setflags(write=False)
+        _same("length of obs_scale", len(obs_scale), len(obs_mean))
         self.reward_mean, self.reward_scale, self.version = reward_mean, reward_scale, version
         self.weights.params = <const float *>data(params)
         self.weights.obs_mean = <const float *>data(obs_mean)
@@ -299,12 +335,19 @@ cdef class Weights:
         self.weights.reward_scale = reward_scale
         self.weights.version = version
 
+    cdef int check_for(self, Net net) except -1:
+        """ArgumentError unless these are weights of this network."""
+        _same("length of the weights' params", len(self.params), net.net.params)
+        _same("length of the weights' obs_mean", len(self.obs_mean), net.net.features)
+        return 0
+
 
 cdef class Slots:
     """Weights that actors pick up while a learner publishes newer ones (csrc/slots.h)."""
 
     cdef hr_slots slots
     cdef list held  # keeps alive what each slot points to
+    cdef int64_t num_params, num_features
 
     def __cinit__(self):
         memset(&self.slots, 0, sizeof(hr_slots))
@@ -318,11 +361,14 @@ cdef class Slots:
         if self.slots.slot == NULL:
             raise MemoryError()
         self.held = [first] + [None] * (readers + 1)
+        self.num_params, self.num_features = len(first.params), len(first.obs_mean)
         hr_slots_init(&self.slots, &first.weights)
 
     def publish(self, Weights weights not None):
-        """Makes these the newest. From one thread at a time."""
+        """Makes these the newest, of the same network. From one thread at a time."""
         cdef int claimed
+        _same("length of the weights' params", len(weights.params), self.num_params)
+        _same("length of the weights' obs_mean", len(weights.obs_mean), self.num_features)
         with nogil:
             claimed = hr_slots_claim(&self.slots)
         self.held[claimed] = weights
@@ -452,6 +498,8 @@ cdef class Rollout:
         cdef double *sums
         cdef double d
         cdef float y
+        if self.reward_sums is None or rows > self.ro.blocks * width:
+            raise ArgumentError("rollout was made for other rows, or not to normalise rewards")
         self.reward_sums[:] = 0.0
         for b in range(self.ro.blocks):
             sums = self.ro.reward_sums + 3 * b
@@ -491,6 +539,7 @@ cdef class Rollout:
     def encode(self, raw, Weights weights not None, float clip):
         """Fills obs from Obs structs, uint8 [tiles * 64, size] in the order of the tiles;
         clip > 0: normalised and clipped, with the sums that the learner needs of valid rows."""
+        weights.check_for(self.net)
         cdef const hr_kernels *kernels = self.net.kernels
         cdef const hr_net *net = &self.net.net
         cdef const char *base = <const char *>data(
@@ -547,6 +596,21 @@ cdef class Rollout:
         ]
 
 
+cdef bint allows_nothing(const hr_net *net, const uint8_t *mask) noexcept nogil:
+    """Whether some head has no choice under a row's mask."""
+    cdef int32_t k, j
+    cdef uint8_t any_
+    for k in range(net.heads):
+        if net.head[k].mask < 0:
+            continue
+        any_ = 0
+        for j in range(net.head[k].size):
+            any_ |= mask[net.head[k].mask + j]
+        if not any_:
+            return True
+    return False
+
+
 cdef class RowBook:
     """The rows of a stepped collector: where each stands in the open rollout, and what is
     written there when it is sent and received.
@@ -574,6 +638,14 @@ cdef class RowBook:
         self.is_flying, self.is_live = <uint8_t *>data(self.flying), <uint8_t *>data(self.live)
         self.of_return, self.of_length = <float *>data(self.returns), <int32_t *>data(self.lengths)
 
+    cdef int check_rollout(self, Rollout ro) except -1:
+        """ArgumentError unless the rollout has these rows and this horizon."""
+        _same("horizon of the rollout", ro.ro.horizon, self.horizon)
+        _same("rows of one of the rollout's blocks", ro.ro.agents * HR_TILE, self.width)
+        if self.rows > ro.ro.blocks * self.width:
+            raise ArgumentError(f"rollout has no place for {self.rows} rows")
+        return 0
+
     cdef inline int64_t place(self, int64_t row) noexcept nogil:
         """Where the row's next step lies in arrays of all places of a rollout."""
         return (row // self.width * self.horizon + self.at_cursor[row]) * self.width \
@@ -583,8 +655,10 @@ cdef class RowBook:
              int64_t version):
         """Writes what a policy saw and did for rows int64 [k]: raw uint8 [k, size], actions
         int32 [k, heads], mask uint8 [k, mask_size] or None, logp and value float32 [k], live bool
-        [k] or None for all. The rollout is a SteppedRollout."""
-        cdef int64_t n = len(rows), i, c, at, tile, lane, row
+        [k] or None for all. The rollout is a SteppedRollout. Returns the first row there whose
+        mask allows nothing, -1 for none."""
+        cdef int64_t n = len(rows), i, c, at, tile, lane, row, shut = -1
+        self.check_rollout(ro)
         cdef int64_t heads = ro.ro.heads, masks = ro.ro.mask_size, size = raw.shape[1]
         cdef const int64_t *numbers = <const int64_t *>data(_checked(rows, np.int64, n, "rows"))
         cdef const uint8_t *seen = <const uint8_t *>data(_checked(raw, np.uint8, n * size, "raw"))
@@ -620,14 +694,18 @@ cdef class RowBook:
             self.is_live[row] = 1 if there == NULL else there[i]
             self.is_flying[row] = 1
             self.at_taken[row] += 1
+            if allowed != NULL and self.is_live[row] and shut < 0 \
+                    and allows_nothing(&ro.net.net, allowed + i * masks):
+                shut = row
+        return shut
 
     def receive(self, Rollout ro, rows, reward, terminated, truncated):
         """Writes what became of the actions of rows int64 [k], and counts episodes; None for a
         rollout: these steps are dropped. reward float32, terminated and truncated bool [k].
 
         Rewards and ends count for agents that were away, too. Returns (steps written, index of a
-        reward that is not finite or -1, indices of
-        episodes that are over, places of those that were cut, -1 for the others)."""
+        reward that is not finite or -1, indices of episodes that are over, places of those that
+        were cut, -1 for the others)."""
         cdef int64_t n = len(rows), i, at, row, steps = 0, bad = -1, ends = 0
         cdef const int64_t *numbers = <const int64_t *>data(_checked(rows, np.int64, n, "rows"))
         cdef const float *gained = <const float *>data(
@@ -641,8 +719,12 @@ cdef class RowBook:
         over, cut = np.empty(n, np.int64), np.empty(n, np.int64)
         cdef int64_t *over_at = <int64_t *>data(over)
         cdef int64_t *cut_at = <int64_t *>data(cut)
+        if ro is not None:
+            self.check_rollout(ro)
         for i in range(n):
             row = numbers[i]
+            if row < 0 or row >= self.rows or not self.is_flying[row]:
+                raise ArgumentError(f"row {row} is not under way")
             at = self.place(row)
             self.is_flying[row] = 0
             got = gained[i]
@@ -674,6 +756,24 @@ cdef tuple fault_tuple(hr_fault fault):
     return FAULTS[fault.kind], fault.step, fault.row, fault.feature, fault.value
 
 
+cdef class StopFlag:
+    """Makes whoever collects or learns with it leave off within a step of a block or a minibatch,
+    once it is both armed and requested; from any thread."""
+
+    cdef readonly int32_t raised  # both
+    cdef readonly bint armed, requested
+
+    def request(self):
+        """Somebody wants to stop."""
+        self.requested = True
+        self.raised = self.armed
+
+    def arm(self, bint armed=True):
+        """Whether what is under way may be left off, from now on."""
+        self.armed = armed
+        self.raised = armed and self.requested
+
+
 cdef class Collector:
     """An hr_collector over the worlds in a capsule "headrace.hr_vec"."""
 
@@ -681,17 +781,35 @@ cdef class Collector:
     cdef Net net
     cdef Workers workers
     cdef object vec, discounted, scratch, seconds
+    cdef StopFlag stop
     cdef readonly list shares
     cdef readonly int horizon, blocks
 
     def __init__(self, Net net not None, vec, Workers workers not None, *, horizon, float gamma,
-                 float gae_lambda, key, float obs_clip, float reward_clip, profile=False):
+                 float gae_lambda, key, float obs_clip, float reward_clip, profile=False,
+                 StopFlag stop=None):
         cdef hr_collector *c = &self.collector
+        if c.vec != NULL:
+            raise RuntimeError("Collector is initialised already")
+        if horizon < 1:
+            raise ArgumentError(f"horizon is {horizon}: expected at least 1")
         self.net, self.vec, self.workers, self.horizon = net, vec, workers, horizon
         c.vec = <hr_vec *>PyCapsule_GetPointer(vec, "headrace.hr_vec")
         if c.vec.autoreset != HR_SAME_STEP:
-            raise ValueError("autoreset_mode must be 'SameStep' for collection")
+            raise ArgumentError("autoreset_mode must be 'SameStep' for collection")
+        for name, own, theirs in (
+            ("obs_size", net.net.obs_size, c.vec.env.obs_size),
+            ("action_size", net.net.action_size, c.vec.env.action_size),
+            ("mask_size", net.net.mask_size, c.vec.env.mask_size),
+        ):
+            if own != theirs:
+                raise ArgumentError(
+                    f"policy was made for another environment: its {name} is {own}, the "
+                    f"environment's {theirs}")
         c.net, c.kernels = &net.net, net.kernels
+        if stop is not None:
+            self.stop = stop
+            c.stop = &stop.raised
         c.gae.gamma, c.gae.lambda_ = gamma, gae_lambda
         c.obs_clip, c.reward_clip, c.key = obs_clip, reward_clip, key
         self.blocks = (c.vec.worlds + HR_TILE - 1) // HR_TILE
@@ -715,6 +833,30 @@ cdef class Collector:
             normalize_reward=self.collector.reward_clip > 0,
         )
 
+    cdef int check_rollout(self, Rollout rollout) except -1:
+        """ArgumentError unless `new_rollout` of a collector like this one made it."""
+        cdef hr_rollout *ro = &rollout.ro
+        cdef const hr_net *net = &self.net.net
+        for name, own, expected in (
+            ("horizon", ro.horizon, self.horizon), ("blocks", ro.blocks, self.blocks),
+            ("agents", ro.agents, self.collector.vec.env.agents),
+            ("features", ro.features, net.features), ("heads", ro.heads, net.heads),
+            ("mask_size", ro.mask_size, net.mask_size),
+            ("normalize_obs", ro.obs_sums != NULL, self.collector.obs_clip > 0),
+            ("normalize_reward", ro.reward_sums != NULL, self.collector.reward_clip > 0),
+        ):
+            if own != expected:
+                raise ArgumentError(
+                    f"rollout was made for another collector: its {name} is {own}, expected "
+                    f"{expected}")
+        return 0
+
+    def close(self):
+        """Waits until nothing is under way."""
+        cdef Share share
+        for share in self.shares or ():
+            share.wait()
+
     def collect(self, Weights weights not None, Rollout rollout not None):
         """Fills a rollout that `new_rollout` made; returns None or a fault."""
         cdef Share share
@@ -731,7 +873,12 @@ cdef class Collector:
         return fault_tuple(fault)
 
     def split(self, int count):
-        """Cuts the blocks into `count` shares, which may be started apart."""
+        """Cuts the blocks into `count` shares, which may be started apart; none may be under
+        way."""
+        if not 1 <= count <= self.blocks:
+            raise ArgumentError(f"count is {count}: expected 1 to {self.blocks} shares")
+        if any(share.busy for share in self.shares):
+            raise RuntimeError("split() while a share is busy")
         bounds = [k * self.blocks // count for k in range(count + 1)]
         step = self.step
         self.shares = [Share(self, lo, hi - lo) for lo, hi in zip(bounds, bounds[1:])]
@@ -764,10 +911,10 @@ cdef class Collector:
         """Continues where `state_dict` was taken."""
         self.set_step(state["step"])
         if self.discounted is not None:
+            _same("length of discounted", len(state["discounted"]), len(self.discounted))
             self.discounted[:] = state["discounted"]
 
 
-@cython.no_gc_clear
 cdef class Share:
     """An actor: some blocks of a collector, stepped by jobs of their own (an hr_share)."""
 
@@ -779,6 +926,8 @@ cdef class Share:
     def __init__(self, Collector collector not None, int first, int blocks):
         if self.busy:
             raise RuntimeError("Share is busy")
+        if first < 0 or blocks < 0 or first + blocks > collector.blocks:
+            raise ArgumentError(f"blocks {first} to {first + blocks} of {collector.blocks}")
         self.collector = collector
         self.share.collector = &collector.collector
         self.share.first, self.share.blocks = first, blocks
@@ -786,6 +935,14 @@ cdef class Share:
     cdef int prepare(self, Rollout rollout, Weights weights, Slots slots) except -1:
         if self.busy:
             raise RuntimeError("a share was started twice")
+        self.collector.check_rollout(rollout)
+        if weights is not None:
+            weights.check_for(self.collector.net)
+        else:
+            _same("length of the slots' params", slots.num_params,
+                  self.collector.net.net.params)
+            _same("length of the slots' obs_mean", slots.num_features,
+                  self.collector.net.net.features)
         self.in_use = rollout, weights, slots
         self.share.rollout = &rollout.ro
         self.share.weights = NULL if weights is None else &weights.weights
@@ -821,9 +978,8 @@ cdef class Share:
                               self.collector.workers.pool)
             self.busy, self.in_use = False, None
 
-    def __dealloc__(self):
-        if self.busy:  # the pool holds a pointer into this object
-            hr_share_wait(&self.share, self.collector.workers.api, self.collector.workers.pool)
+    def __del__(self):  # comes before the garbage collector clears anything that the job uses
+        self.wait()
 
 
 cdef class Learner:
@@ -835,13 +991,17 @@ cdef class Learner:
     cdef Workers workers
     cdef readonly object params, m, v, grads, sums
     cdef object order, current, weights, scratch, seconds
+    cdef StopFlag stop
 
     def __init__(self, Net net not None, Workers workers not None, params, *, key, epochs,
                  minibatches, normalize_advantage, clip, value_clip, value_coef, max_grad_norm,
                  betas, eps, correction="clip", weight_max=1.0, gamma=1.0, gae_lambda=1.0,
-                 rho_max=1.0, c_max=1.0, profile=False):
+                 rho_max=1.0, c_max=1.0, profile=False, StopFlag stop=None):
         cdef hr_learner *l = &self.learner
         cdef hr_learn_options *o = &self.options
+        if stop is not None:
+            self.stop = stop
+            l.stop = &stop.raised
         self.net, self.workers = net, workers
         n = net.net.params
         self.params, self.m, self.v = (aligned(n, np.float32) for _ in range(3))
@@ -869,7 +1029,7 @@ cdef class Learner:
         if rollout.net.net.features != self.net.net.features \
                 or rollout.net.net.heads != self.net.net.heads \
                 or rollout.net.net.mask_size != self.net.net.mask_size:
-            raise ValueError("rollout is of another policy")
+            raise ArgumentError("rollout is of another policy")
         if self.order is None or len(self.order) < rollout.ro.tiles:
             self.order = aligned(rollout.ro.tiles, np.int32)
             self.learner.order = <int32_t *>data(self.order)
@@ -964,7 +1124,17 @@ def gae(reward, value, done, bootstrap, valid, last, float gamma, float gae_lamb
     cdef hr_moments moments
     memset(&moments, 0, sizeof(moments))
     options.gamma, options.lambda_ = gamma, gae_lambda
-    advantage, ret = aligned(reward.shape, np.float32), aligned(reward.shape, np.float32)
+    shape = reward.shape
+    if len(shape) != 2 or shape[1] % HR_TILE:
+        raise ArgumentError(f"reward has shape {shape}: expected [steps, rows], rows whole tiles")
+    for name, array in (("reward", reward), ("value", value), ("done", done),
+                        ("bootstrap", bootstrap), ("valid", valid)):
+        _aligned_floats(array, shape, name)
+    _aligned_floats(last, shape[1:], "last")
+    if current is not None:
+        _aligned_floats(logp, shape, "logp")
+        _aligned_floats(current, shape, "current")
+    advantage, ret = aligned(shape, np.float32), aligned(shape, np.float32)
     options.rho_max, options.c_max = rho_max, c_max
     rows.reward, rows.value = <const float *>data(reward), <const float *>data(value)
     rows.done, rows.bootstrap = <const float *>data(done), <const float *>data(bootstrap)
@@ -979,6 +1149,8 @@ def gae(reward, value, done, bootstrap, valid, last, float gamma, float gae_lamb
 def adam(params, grad, m, v, step, lr, betas, eps):
     """One Adam step in place; float32 arrays of one size; step counts from 1."""
     cdef hr_adam_options o
+    for name, array in (("params", params), ("grad", grad), ("m", m), ("v", v)):
+        _checked(array, np.float32, params.size, name)
     o.lr, o.beta1, o.beta2, o.eps, o.scale = lr, betas[0], betas[1], eps, 1.0
     o.correction1, o.correction2 = 1.0 - betas[0] ** step, 1.0 - betas[1] ** step
     hr_kernels_get().adam(params.size, <const float *>data(grad), &o, <float *>data(params),

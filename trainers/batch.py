@@ -99,7 +99,10 @@ class Batch:
             if self._native
             else [getattr(buffers, name) for name in names]
         )
-        self._present = arrays["present"] if self.spec.has_present else None
+        # with several agents, one may end before its world does
+        away = self.spec.has_present or self.agents > 1
+        self._present = arrays["present"] if away else None
+        self._ended = arrays["ended"] if away and self._native else None
         self._mask = arrays.get("mask")
         self._floats = [f for f in self.spec.obs_fields if f.dtype == "float32"]
         self._all_floats = 4 * sum(f.size for f in self._floats) == self.spec.obs_dtype.itemsize
@@ -125,6 +128,16 @@ class Batch:
         live = self._present[rows].astype(np.bool_)
         raw[~live] = 0
         return raw, mask, live
+
+    def standing(self, rows: Rows) -> NDArray[np.uint8]:
+        """What rows whose episode goes on show, whether or not their agent acts next, as bytes
+        [k, size]; zeros for the others."""
+        raw = self._structs(self._obs, rows)
+        if self._ended is not None:
+            raw[self._ended[rows].astype(np.bool_)] = 0
+        elif self._present is not None:
+            raw[~self._present[rows].astype(np.bool_)] = 0
+        return raw
 
     def final_observations(self, rows: Rows) -> NDArray[np.uint8]:
         """The same of the last observations of the episodes that ended in these rows."""

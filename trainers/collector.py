@@ -11,9 +11,9 @@ from ..engine._core import pool_api
 from ..engine.errors import ArgumentError, CallOrderError, CheckError, ClosedError
 from ..engine.vector import VecEnv
 from . import _native
-from ._native import Rollout, Weights
+from ._native import Rollout, StopFlag, Weights
 from .policy import OBS_CLIP, PolicySpec, seed_key
-from .rollout import NonFiniteError
+from .rollout import MaskError, NonFiniteError, Stopped
 
 REWARD_CLIP = 10.0  # bound of normalised rewards
 
@@ -37,6 +37,7 @@ class FusedCollector:
         normalize_obs: bool = False,
         normalize_reward: bool = False,
         profile: bool = False,
+        stop: StopFlag | None = None,
     ) -> None:
         """Arguments:
 
@@ -47,9 +48,11 @@ class FusedCollector:
         seed: of the run; actions are drawn by (seed, row, step).
         normalize_obs, normalize_reward: by the running statistics in the weights.
         profile: measure the time of each stage (see `profile`), which costs a few per cent.
+        stop: makes `collect` leave off in the middle, once it is raised.
 
         Raises:
-            ArgumentError: a horizon below 1, or environments in another mode.
+            ArgumentError: a horizon below 1, environments in another mode, or a policy that was
+                made for others.
         """
         if horizon < 1:
             raise ArgumentError(f"horizon is {horizon}: expected at least 1")
@@ -71,6 +74,7 @@ class FusedCollector:
             obs_clip=OBS_CLIP if normalize_obs else 0.0,
             reward_clip=REWARD_CLIP if normalize_reward else 0.0,
             profile=profile,
+            stop=stop,
         )
         self._rollout = self._native.new_rollout()
         self._started = False
@@ -89,7 +93,11 @@ class FusedCollector:
 
         Raises:
             NonFiniteError: an observation or a reward is NaN or infinite.
+            MaskError: an action mask allows nothing.
             CheckError: HR_CHECK failed (checked builds).
+            ArgumentError: weights or a rollout of another shape.
+            Stopped: the StopFlag was raised. The environments stand in the middle of a rollout,
+                each block elsewhere: restore them before they are used again.
             CallOrderError: the environments were never reset, or are in flight.
         """
         self._check_ready()
@@ -127,6 +135,10 @@ class FusedCollector:
         """Threads that may collect at once."""
         return 1 if self.vec.pool is None else int(self.vec.pool.threads)
 
+    def close(self) -> None:
+        """Waits for shares that are under way. The environments stay open."""
+        self._native.close()
+
     def _check_ready(self) -> None:
         if self.vec.closed:
             raise ClosedError("collect() after the environments were closed")
@@ -142,6 +154,10 @@ class FusedCollector:
         failure = self.vec.core.take_failure()
         if failure is not None:
             raise CheckError(f"environment {self.vec.spec_.name!r}: {failure}")
+        if fault is not None and fault[0] == "stopped":
+            raise Stopped
+        if fault is not None and fault[0] == "mask":
+            raise MaskError(self.vec.spec_.name, fault[2], began + fault[1])
         if fault is not None:
             raise self._error(began, *fault)
 

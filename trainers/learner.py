@@ -9,11 +9,12 @@ import numpy as np
 
 from ..engine._core import Pool, pool_api
 from ..engine.errors import ArgumentError
+from ..engine.memory import available_memory, show_bytes
 from . import _native
-from ._native import Rollout, Weights
+from ._native import Rollout, StopFlag, Weights
 from .normalize import RunningMoments
 from .policy import PolicySpec, seed_key
-from .rollout import NonFiniteError
+from .rollout import NonFiniteError, Stopped
 
 RHO_MAX, C_MAX = 1.0, 1.0  # bounds of V-trace's ratios (Espeholt et al. 2018)
 WEIGHT_MAX = 5.0  # bound of the decoupled objective's weights
@@ -32,6 +33,17 @@ class LearnStats(NamedTuple):
     ess: float = 1.0  # effective sample size of the rows, a share; NaN: not computed (torch)
     lag: float = 0.0  # updates between the weights that acted and those that learned, mean
     lag_max: int = 0  # the greatest
+
+
+def _check_room(num_params: int) -> None:
+    """ArgumentError before a learner takes more memory than there is."""
+    needed = 4 * num_params * (_native.MAX_CHUNKS + 4)  # a gradient for each chunk
+    available = available_memory()
+    if available is not None and needed > available:
+        raise ArgumentError(
+            f"learning {num_params} parameters would need {show_bytes(needed)} of memory, of which "
+            f"{show_bytes(available)} are available: use smaller hidden layers"
+        )
 
 
 class NativeLearner:
@@ -61,6 +73,7 @@ class NativeLearner:
         gamma: float = 0.99,
         gae_lambda: float = 0.95,
         profile: bool = False,
+        stop: StopFlag | None = None,
     ) -> None:
         """Arguments:
 
@@ -77,6 +90,10 @@ class NativeLearner:
             (docs/async.md says what each does).
         gamma, gae_lambda: of V-trace.
         profile: measure the time of each stage (see `profile`), which costs a few per cent.
+        stop: makes `learn` leave off in the middle, once it is raised.
+
+        Raises:
+            ArgumentError: a setting out of range, or a policy too large for the memory.
         """
         for name, count in (("minibatches", minibatches), ("epochs", epochs)):
             if count < 1:
@@ -86,6 +103,7 @@ class NativeLearner:
                 f"correction is {correction!r}: expected one of {', '.join(_native.CORRECTIONS)}"
             )
         self.policy = policy
+        _check_room(policy.num_params)
         workers = _native.Workers(pool_api, None if pool is None else pool.capsule)
         self._native = _native.Learner(
             policy.net,
@@ -108,6 +126,7 @@ class NativeLearner:
             rho_max=RHO_MAX,
             c_max=C_MAX,
             profile=profile,
+            stop=stop,
         )
         self._obs = RunningMoments(policy.features)
         self._returns = RunningMoments(1)
@@ -121,9 +140,12 @@ class NativeLearner:
 
         Raises:
             NonFiniteError: the loss or the gradient is NaN or infinite.
+            Stopped: the StopFlag was raised; parameters are between two updates: restore them.
         """
         lag, lag_max = rollout.lag(self.version)
         fault, numbers = self._native.learn(rollout, lr, ent_coef, lagged=lag_max > 0)
+        if fault is not None and fault[0] == "stopped":
+            raise Stopped
         if fault is not None:
             raise self._error(*fault)
         self.version += 1

@@ -22,6 +22,7 @@ from ..engine._core import Pool
 from ..engine.cpus import available_cpus
 from ..engine.spec import EnvSpec
 from ..engine.vector import VecEnv
+from ._native import StopFlag
 from .actor import Actor, Draw, NativeActor
 from .batch import Batch, Codec
 from .collector import FusedCollector
@@ -42,7 +43,9 @@ class Parts(NamedTuple):
     pool: Pool | None  # threads of its own, to be closed; None where it has the environments'
 
 
-def make_parts(config: TrainConfig, vec: VectorEnv, module: Any = None) -> Parts:
+def make_parts(
+    config: TrainConfig, vec: VectorEnv, module: Any = None, stop: StopFlag | None = None
+) -> Parts:
     """The parts for these environments.
 
     Args:
@@ -50,12 +53,13 @@ def make_parts(config: TrainConfig, vec: VectorEnv, module: Any = None) -> Parts
         vec: its environments, reset, in SameStep mode.
         module: a torch module, or a function of (observation_space, action_space) that makes
             one, where the run's policy is an object of Python.
+        stop: makes collector and native learner leave off in the middle, once it is raised.
 
     Raises:
         ConfigError: settings that do not fit together, a file that holds no such policy.
     """
     if config.policy != "native":
-        return _torch_parts(config, vec, module)
+        return _torch_parts(config, vec, module, stop)
     if isinstance(vec, VecEnv):
         policy = native_policy(config, vec.spec_)
         collector = FusedCollector(
@@ -67,14 +71,15 @@ def make_parts(config: TrainConfig, vec: VectorEnv, module: Any = None) -> Parts
             seed=config.seed,
             normalize_obs=config.normalize_obs,
             normalize_reward=config.normalize_reward,
+            stop=stop,
         )
-        return Parts(policy, collector, _native_learner(config, policy, vec.pool), None)
+        return Parts(policy, collector, _native_learner(config, policy, vec.pool, stop), None)
     batch = Batch(vec)
     policy = native_policy(config, batch.spec)
     actor = NativeActor(policy, normalize_obs=config.normalize_obs)
     pool = Pool(config.threads or available_cpus())
-    learner = _native_learner(config, policy, pool)
-    return Parts(policy, _stepped(config, batch, actor), learner, pool)
+    learner = _native_learner(config, policy, pool, stop)
+    return Parts(policy, _stepped(config, batch, actor, stop), learner, pool)
 
 
 def make_source(config: TrainConfig, collector: Any, learner: Any) -> Source:
@@ -100,7 +105,9 @@ def native_policy(config: TrainConfig, spec: EnvSpec) -> PolicySpec:
     return PolicySpec.from_env(spec, config.hidden, config.activation, config.separate)
 
 
-def _native_learner(config: TrainConfig, policy: PolicySpec, pool: Pool | None) -> NativeLearner:
+def _native_learner(
+    config: TrainConfig, policy: PolicySpec, pool: Pool | None, stop: StopFlag | None
+) -> NativeLearner:
     return NativeLearner(
         policy,
         pool,
@@ -108,6 +115,7 @@ def _native_learner(config: TrainConfig, policy: PolicySpec, pool: Pool | None) 
         correction=config.correction,
         gamma=config.gamma,
         gae_lambda=config.gae_lambda,
+        stop=stop,
         **_learning(config),
     )
 
@@ -125,7 +133,9 @@ def _learning(config: TrainConfig) -> dict[str, Any]:
     }
 
 
-def _stepped(config: TrainConfig, batch: Batch, actor: Actor) -> SteppedCollector:
+def _stepped(
+    config: TrainConfig, batch: Batch, actor: Actor, stop: StopFlag | None
+) -> SteppedCollector:
     return SteppedCollector(
         batch,
         actor,
@@ -136,13 +146,14 @@ def _stepped(config: TrainConfig, batch: Batch, actor: Actor) -> SteppedCollecto
         fill=config.fill,
         normalize_obs=config.normalize_obs,
         normalize_reward=config.normalize_reward,
+        stop=stop,
     )
 
 
 # ---- torch -------------------------------------------------------------------------------------
 
 
-def _torch_parts(config: TrainConfig, vec: VectorEnv, module: Any) -> Parts:
+def _torch_parts(config: TrainConfig, vec: VectorEnv, module: Any, stop: StopFlag | None) -> Parts:
     from .torch_learner import TorchLearner
     from .torch_policy import TorchActor
 
@@ -162,7 +173,7 @@ def _torch_parts(config: TrainConfig, vec: VectorEnv, module: Any) -> Parts:
         compiled=config.compile,
         **_learning(config),
     )
-    return Parts(policy, _stepped(config, batch, actor), learner, None)
+    return Parts(policy, _stepped(config, batch, actor, stop), learner, None)
 
 
 def torch_policy(config: TrainConfig, spec: EnvSpec, module: Any = None) -> Any:

@@ -10,7 +10,22 @@ from numpy.typing import NDArray
 from ..engine.errors import HeadraceError
 from ._native import TILE, Net, Rollout, aligned
 
-__all__ = ["TILE", "NonFiniteError", "Rollout", "SteppedRollout"]
+__all__ = ["TILE", "MaskError", "NonFiniteError", "Rollout", "SteppedRollout", "Stopped"]
+
+
+class Stopped(Exception):
+    """A StopFlag was raised: what was being collected or learned is void."""
+
+
+class MaskError(HeadraceError, ValueError):
+    """An action mask allows nothing to an agent that is to act; `row` and `step` say where."""
+
+    def __init__(self, env: str, row: int, step: int) -> None:
+        super().__init__(
+            f"environment {env!r}: the action mask of row {row} allows no action at step {step}; "
+            "allow one, or let the agent be absent"
+        )
+        self.row, self.step = row, step
 
 
 class NonFiniteError(HeadraceError, ArithmeticError):

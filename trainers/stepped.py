@@ -18,12 +18,12 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from ..engine.errors import ArgumentError
-from ._native import TILE, RowBook, aligned
+from ._native import TILE, RowBook, StopFlag, aligned
 from .actor import Actor, Draw, Floats
 from .batch import Batch, Rows
 from .collector import REWARD_CLIP
 from .policy import OBS_CLIP, seed_key
-from .rollout import NonFiniteError, SteppedRollout
+from .rollout import MaskError, NonFiniteError, SteppedRollout, Stopped
 
 STAGES = ("act", "env", "record", "finish")
 
@@ -68,6 +68,7 @@ class SteppedCollector:
         fill: float = 1.0,
         normalize_obs: bool = False,
         normalize_reward: bool = False,
+        stop: StopFlag | None = None,
     ) -> None:
         """Arguments:
 
@@ -81,6 +82,7 @@ class SteppedCollector:
         fill: share of horizon * rows steps at which a rollout is closed; 1: every row takes all
             its steps, and waits for the others.
         normalize_obs, normalize_reward: by the running statistics in the weights.
+        stop: makes `collect` leave off between two steps, once it is raised.
 
         Raises:
             ArgumentError: a horizon below 1, a fill out of (0, 1], another autoreset mode.
@@ -91,6 +93,7 @@ class SteppedCollector:
             raise ArgumentError(f"fill is {fill}: expected more than 0 and at most 1")
         self.batch = vec if isinstance(vec, Batch) else Batch(vec)
         self.actor = actor
+        self._stop = stop
         self.horizon = horizon
         self._gamma, self._lambda = gamma, gae_lambda
         self._key = seed_key(seed)
@@ -134,7 +137,9 @@ class SteppedCollector:
 
         Raises:
             NonFiniteError: an observation or a reward is NaN or infinite.
+            MaskError: an action mask allows nothing.
             CallOrderError: the environments were never reset.
+            Stopped: the StopFlag was raised; what was collected of this rollout is dropped.
         """
         self.batch.check_ready()
         if into is None:
@@ -145,6 +150,8 @@ class SteppedCollector:
         for first in range(0, len(waiting), self.batch.group):
             self._act(into, waiting[first : first + self.batch.group], latest())
         while self.batch.in_flight and self._filled < self._wanted:
+            if self._stop is not None and self._stop.raised:
+                raise Stopped
             rows = self._receive(into)
             more = self._book.cursor[rows] < self.horizon
             if more.any():
@@ -182,9 +189,12 @@ class SteppedCollector:
             self._before[rows] = before
             after = acted.state
             self._state[rows] = after if live is None else np.where(live[:, None], after, before)
-        self._book.send(
+        shut = self._book.send(
             ro, rows, raw, acted.actions, mask, acted.logp, acted.value, live, weights.version
         )
+        if shut >= 0:
+            at = int(self._book.taken[shut]) - 1
+            raise MaskError(self.batch.spec.name, shut, at)
         self._seconds["act"] += perf_counter() - start
         self.batch.send(acted.actions, rows)
 
@@ -233,7 +243,7 @@ class SteppedCollector:
         standing = np.flatnonzero(~self._book.flying)
         for first in range(0, len(standing), self.batch.group):
             rows = standing[first : first + self.batch.group]
-            raw = self.batch.seen(rows)[0]
+            raw = self.batch.standing(rows)
             self._check_observations(raw, rows)
             last[rows] = self.actor.value(weights, raw, self._state[rows])
         if len(flying):

@@ -14,6 +14,7 @@ import numpy as np
 from ..engine.registration import registered
 from ..engine.snapshot import Snapshot
 from ..engine.vector import VecEnv
+from ._native import StopFlag
 from .build import build_table
 from .config import TrainConfig, configure, reject_unknown
 from .environments import AnyVecEnv, default_rows, environment_metrics, environments, name_of
@@ -21,7 +22,8 @@ from .episodes import EpisodeWindow
 from .interrupt import Interruption, TrainingInterrupted
 from .metrics import MetricsLog
 from .parts import OBJECT, check_policy, lasting_policy, make_parts, make_source, require_torch
-from .run import Run, RunError
+from .rollout import Stopped
+from .run import Run, RunError, Tensors
 from .seeds import TRAINING
 from .settings import ConfigError, settings
 
@@ -36,6 +38,9 @@ RESUMABLE = (
     "keep_checkpoints",
 )
 OBSERVER_SECONDS = 0.1  # between two calls of an observer
+SLOW_SECONDS = 0.2  # an update that takes longer can be broken off
+
+Kept = tuple[int, Tensors, dict[str, Any]]  # a checkpoint before it is written
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,7 +128,10 @@ class Session:
     def __init__(self, config: TrainConfig, vec: AnyVecEnv, module: Any = None) -> None:
         """module: of `make_parts`."""
         self.config, self.vec = config, vec
-        self.policy, self.collector, self.learner, self._pool = make_parts(config, vec, module)
+        self._stop = StopFlag()
+        self.policy, self.collector, self.learner, self._pool = make_parts(
+            config, vec, module, None if config.async_ else self._stop
+        )
         self._source = make_source(config, self.collector, self.learner)
         self.episodes = EpisodeWindow()
         self.steps = 0
@@ -146,28 +154,34 @@ class Session:
     def train(self, observer: Observer | None, setup_seconds: float) -> TrainResult:
         """Trains to the end, saves the last checkpoint and sums up."""
         with (
-            Interruption() as interruption,
+            Interruption(self._stop) as interruption,
             self.run.open_metrics(self.steps) as file,
         ):
             log = MetricsLog(file, self.seconds, self.steps)
-            self._loop(interruption, log, observer)
+            kept = self._loop(interruption, log, observer)
             if self.steps > log.steps:
                 self._write(log)
-            checkpoint = self.save()
+            checkpoint = self.save() if kept is None else self._write_checkpoint(*kept)
             if interruption.requested:
                 raise TrainingInterrupted(self.run.path, checkpoint)
         return self._result(setup_seconds)
 
-    def _loop(self, stop: Interruption, log: MetricsLog, observer: Observer | None) -> None:
-        """Collects and learns until the target, the budget or an interruption ends it."""
+    def _loop(self, stop: Interruption, log: MetricsLog, observer: Observer | None) -> Kept | None:
+        """Collects and learns until the target, the budget or an interruption ends it. Returns
+        the state before an update that was broken off and has left the session useless."""
         config, clock = self.config, time.perf_counter
         start = clock() - self.seconds
         save_due = self.seconds + config.checkpoint_seconds
         pace = Pace(self.seconds, self.steps)
+        slow = True  # until an update has shown how long it takes
         while self.steps < config.steps and not stop.requested and self.solved_steps is None:
             before = clock()
             lr = self._learning_rate()
-            rollout = self._source.take()
+            kept = self._keep() if slow else None
+            try:
+                rollout = self._take(kept)
+            except Stopped:
+                return kept
             collected = clock()
             self.steps += rollout.steps
             self.episodes.add(rollout.episode_returns, rollout.episode_lengths)
@@ -175,8 +189,12 @@ class Session:
                 self.seconds = collected - start
                 self.solved_seconds, self.solved_steps = self.seconds, self.steps
                 break
-            stats = self._source.learn(rollout, lr=lr, ent_coef=config.ent_coef)
+            try:
+                stats = self._source.learn(rollout, lr=lr, ent_coef=config.ent_coef)
+            except Stopped:
+                return self._back_to(kept)
             learned = clock()
+            slow = learned - before > SLOW_SECONDS
             self.seconds = learned - start
             log.add(stats, lr, collected - before, learned - collected)
             if log.due(self.seconds):
@@ -186,6 +204,32 @@ class Session:
                 save_due = self.seconds + config.checkpoint_seconds
             if observer is not None and pace.due(self.seconds):
                 observer(self._progress(pace.update(self.seconds, self.steps)))
+        return None
+
+    @property
+    def _repeats(self) -> bool:
+        """Whether a saved state goes on exactly as the session would."""
+        return isinstance(self.vec, VecEnv) and self.config.fill == 1 and not self.config.async_
+
+    def _keep(self) -> Kept | None:
+        """What `save` would write now, for an update that may be broken off."""
+        return self._state() if self._repeats else None
+
+    def _take(self, kept: Kept | None) -> Any:
+        """The next rollout; an interruption breaks it off where that loses nothing but time."""
+        self._stop.arm(kept is not None or not self._repeats)
+        try:
+            return self._source.take()
+        finally:
+            self._stop.arm(kept is not None)  # half an update is worth nothing
+
+    def _back_to(self, kept: Kept | None) -> Kept | None:
+        """The counters as they were."""
+        if kept is not None:
+            _, _, state = kept
+            self.steps, self.seconds = state["steps"], state["seconds"]
+            self.episodes.load_state_dict(state["episodes"])
+        return kept
 
     def _write(self, log: MetricsLog) -> None:
         """One line of metrics.jsonl."""
@@ -205,6 +249,13 @@ class Session:
 
     def save(self) -> Path:
         """Writes a checkpoint of everything that the rest of the run depends on."""
+        return self._write_checkpoint(*self._state())
+
+    def _write_checkpoint(self, steps: int, tensors: Tensors, state: Mapping[str, Any]) -> Path:
+        return self.run.save(steps, tensors, state, self.config.keep_checkpoints)
+
+    def _state(self) -> Kept:
+        """(steps, the policy's tensors, everything else that the rest of the run depends on)"""
         self._source.settle()
         state = {
             "steps": self.steps,
@@ -218,8 +269,7 @@ class Session:
         }
         if isinstance(self.vec, VecEnv):  # Python environments cannot be saved
             state["environments"] = np.frombuffer(self.vec.snapshot().to_bytes(), np.uint8)
-        tensors = self.policy.to_tensors(self.learner.weights)
-        return self.run.save(self.steps, tensors, state, self.config.keep_checkpoints)
+        return self.steps, self.policy.to_tensors(self.learner.weights), state
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continues where `save` left off; Python environments begin new episodes."""

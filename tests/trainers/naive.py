@@ -184,8 +184,23 @@ def gradient(policy, params, rows, indices, **options):
 # ---- the rest ----------------------------------------------------------------------------
 
 
+def folded(reward, done, bootstrap, valid):
+    """What happens to a row that is away, as if it had happened with its last valid step."""
+    reward, done, bootstrap = np.array(reward, np.float64), np.array(done), np.array(bootstrap)
+    for row in range(reward.shape[1]):
+        before = None
+        for t in range(len(reward)):
+            if valid[t, row]:
+                before = t
+            elif before is not None and not done[before, row]:
+                reward[before, row] += reward[t, row]
+                done[before, row], bootstrap[before, row] = done[t, row], bootstrap[t, row]
+    return reward, done, bootstrap
+
+
 def gae(reward, value, done, bootstrap, valid, last, gamma, gae_lambda):
     """Generalised advantage estimation, row by row."""
+    reward, done, bootstrap = folded(reward, done, bootstrap, valid)
     steps, rows = reward.shape
     advantage = np.zeros((steps, rows))
     for row in range(rows):
@@ -206,6 +221,7 @@ def vtrace(reward, value, done, bootstrap, valid, last, ratio, gamma, gae_lambda
     """V-trace in the n-step form of Espeholt et al. 2018, equation 1, step by step and row by
     row: v_s = V_s + sum over t >= s of gamma^(t-s) (c_s .. c_(t-1)) rho_t delta_t, up to the
     episode's end; the advantage is reward + gamma (lambda v' + (1 - lambda) V') - V."""
+    reward, done, bootstrap = folded(reward, done, bootstrap, valid)
     steps, rows = reward.shape
     advantage, target = np.zeros((steps, rows)), np.zeros((steps, rows))
     for row in range(rows):

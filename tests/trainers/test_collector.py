@@ -14,12 +14,15 @@ from headrace.trainers.policy import PolicySpec, from_tiles, mask_tiles, seed_ke
 from headrace.trainers.rollout import NonFiniteError
 
 ENGINE = Path(__file__).parents[1] / "engine" / "worlds"
-FUSE = str(Path(__file__).parent / "worlds" / "fuse.c")
+HERE = Path(__file__).parent / "worlds"
+FUSE = str(HERE / "fuse.c")
 WORLDS = {
     "cartpole": ("cartpole", {}),
     "short": ("cartpole", {"max_steps": 7}),  # mostly truncations
     "walk": (str(ENGINE / "walk.c"), {}),  # masks, two choices, one-hot
     "pair": (str(ENGINE / "pair.c"), {}),  # agents that come and go
+    "leave": (str(HERE / "leave.c"), {}),  # an agent is away when its world ends
+    "turns": (str(HERE / "turns.c"), {}),  # and rewarded meanwhile
     "slide": (str(ENGINE / "slide.c"), {"slope": np.float32([0.3, -0.2])}),  # continuous
     "kart": (str(ENGINE / "kart.c"), {"max_steps": 5}),  # bytes; both kinds of action
 }
@@ -104,9 +107,9 @@ def test_a_rollout_is_what_step_gives(name, num_envs):
             np.testing.assert_array_equal(got["logp"][t], logp.reshape(-1)[:rows])
             np.testing.assert_array_equal(got["value"][t], from_tiles(out, rows)[:, -1])
             slow.step(spec.view_actions(structs_of(policy, from_tiles(actions, rows))))
-            over = (arrays["terminated"] | arrays["truncated"]) & present
+            over = arrays["terminated"] | arrays["truncated"]
             np.testing.assert_array_equal(got["done"][t], over)
-            np.testing.assert_array_equal(got["reward"][t], arrays["rewards"] * present)
+            np.testing.assert_array_equal(got["reward"][t], arrays["rewards"])
             finals = naive.forward(policy, params, naive.encode(spec, arrays["final_obs"]))[:, -1]
             bootstrap[t] = np.where(over & ~arrays["terminated"], finals, 0.0)
             episodes += [
@@ -120,7 +123,7 @@ def test_a_rollout_is_what_step_gives(name, num_envs):
         )
         assert [tuple(e) for e in ours] == episodes
         assert ro.steps == got["valid"].sum() == ro.tile_rows.sum()
-        last = naive.encode(spec, arrays["obs"]) * arrays["present"][:, None]
+        last = naive.encode(spec, arrays["obs"]) * ~arrays["ended"][:, None]
         expected = naive.gae(
             got["reward"], got["value"], got["done"], bootstrap, got["valid"],
             naive.forward(policy, params, last)[:, -1], GAMMA, LAMBDA,
@@ -138,6 +141,47 @@ def test_a_rollout_is_what_step_gives(name, num_envs):
         )
     vec.close()
     slow.close()
+
+
+def test_an_end_reaches_the_rows_that_are_away():
+    vec = environments("leave", 6)
+    collector = collector_of(vec, 25)
+    policy = collector.policy
+    ro = collector.collect(policy.weights(spread_params(policy)))
+    done, valid = (by_row(getattr(ro, k), ro, 2)[:, :6] for k in ("done", "valid"))
+    for row in range(6):
+        assert np.flatnonzero(done[:, row]).tolist() == [9, 19]
+        steps = range(25) if row % 2 == 0 else [0, 1, 2, 10, 11, 12, 20, 21, 22]
+        assert np.flatnonzero(valid[:, row]).tolist() == list(steps)
+    assert sorted(zip(ro.episode_steps, ro.episode_rows, ro.episode_lengths, strict=True)) == [
+        (t, row, 3 if row % 2 else 10) for t in (9, 19) for row in range(6)
+    ]
+    assert set(ro.episode_returns[ro.episode_rows % 2 == 1]) == {6.0}
+    # the last step of an agent that left: its reward and V(final observation), nothing later
+    value, bootstrap, advantage = (
+        by_row(getattr(ro, k), ro, 2)[:, :6] for k in ("value", "bootstrap", "advantage")
+    )
+    wanted = 2.0 + GAMMA * bootstrap[9, 1::2] - value[2, 1::2]
+    np.testing.assert_allclose(advantage[2, 1::2], wanted, rtol=1e-5)
+    assert (bootstrap[9] != 0).all()
+    vec.close()
+
+
+def test_a_reward_reaches_the_last_step_of_the_agent_that_is_away():
+    vec = environments("turns", 4)
+    collector = collector_of(vec, 8)
+    policy = collector.policy
+    ro = collector.collect(policy.weights(spread_params(policy)))
+    done, valid, value, advantage = (
+        by_row(getattr(ro, k), ro, 2)[:, :4] for k in ("done", "valid", "value", "advantage")
+    )
+    np.testing.assert_array_equal(np.flatnonzero(done.all(1)), [3, 7])
+    assert done.sum() == 8
+    np.testing.assert_array_equal(valid[:, 1], [1, 0, 1, 0, 1, 0, 1, 0])
+    np.testing.assert_allclose(advantage[2, 1::2], -1.0 - value[2, 1::2], rtol=1e-6)
+    np.testing.assert_allclose(advantage[3, 0::2], 1.0 - value[3, 0::2], rtol=1e-6)
+    assert ro.episode_returns.tolist() == [1.0, -1.0, 1.0, -1.0] * 2
+    vec.close()
 
 
 @pytest.mark.parametrize("name", ["cartpole", "walk", "pair", "slide"])

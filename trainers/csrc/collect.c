@@ -1,3 +1,4 @@
+#define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include "collect.h"
 
 #include <math.h>
@@ -24,6 +25,9 @@ typedef struct call {
     hr_rollout *rollout;
     uint64_t step; /* steps before the rollout */
 } call;
+
+/* Whether a row may be away: because the author says so, or because it ended before its world. */
+static int comes_and_goes(const hr_vec *vec) { return vec->env->present || vec->env->agents > 1; }
 
 static int64_t tile_bytes(int64_t features) { return features * HR_TILE * (int64_t)sizeof(float); }
 
@@ -81,14 +85,32 @@ static void transpose_mask(const uint8_t *from, int rows, int columns, uint8_t *
         for (int k = 0; k < columns; k++) mask[k * HR_TILE + r] = from[(int64_t)r * columns + k];
 }
 
-/* Encodes a tile; its statistics and its normalisation where these are on. */
-static hr_fault encode(const call *run, int64_t row, int rows, int step, const float *valid,
-                       double *sums, float *x) {
+/* A row that is there and to which the mask of some head allows nothing. */
+static hr_fault check_mask(const hr_net *net, const uint8_t *mask, const float *valid, int step,
+                           int64_t row) {
+    for (int k = 0; k < net->heads; k++) {
+        const hr_head *head = &net->head[k];
+        uint8_t any[HR_TILE] = {0};
+        int bad = 0;
+        if (head->mask < 0) continue;
+        for (int j = 0; j < head->size; j++)
+            for (int r = 0; r < HR_TILE; r++) any[r] |= mask[(head->mask + j) * HR_TILE + r];
+        for (int r = 0; r < HR_TILE; r++) bad |= valid[r] > 0.0f && !any[r];
+        for (int r = 0; bad && r < HR_TILE; r++)
+            if (valid[r] > 0.0f && !any[r])
+                return (hr_fault){HR_FAULT_MASK, step, row + r, k, 0.0f};
+    }
+    return (hr_fault){0};
+}
+
+/* Encodes a tile, zeros where there[64] is 0 (NULL: nowhere); its statistics and its normalisation
+ * where these are on. */
+static hr_fault encode(const call *run, int64_t row, int rows, int step, const uint8_t *there,
+                       const float *valid, double *sums, float *x) {
     const hr_collector *c = run->collector;
     const hr_vec *vec = c->vec;
     const hr_net *net = c->net;
-    c->kernels->encode(net, (const char *)vec->batch.obs + row * net->obs_size, rows,
-                       vec->env->present ? vec->present + row : NULL, x);
+    c->kernels->encode(net, (const char *)vec->batch.obs + row * net->obs_size, rows, there, x);
     if (!c->kernels->finite(x, (int64_t)net->features * HR_TILE))
         return find_bad(HR_FAULT_OBS, x, net->features, step, row);
     if (c->obs_clip > 0.0f) {
@@ -160,7 +182,8 @@ static hr_fault record_ends(const call *run, scratch *s, int block, int64_t row,
     return fault;
 }
 
-/* Rewards scaled by the spread of discounted returns, whose sums go to the learner. */
+/* Rewards scaled by the spread of discounted returns, whose sums go to the learner. One that
+ * comes while a row is away counts as if it had come with the row's last step. */
 static void normalize_rewards(const call *run, int64_t row, int rows, int64_t tile, double *sums) {
     const hr_collector *c = run->collector;
     float *reward = run->rollout->reward + tile * HR_TILE;
@@ -168,8 +191,8 @@ static void normalize_rewards(const call *run, int64_t row, int rows, int64_t ti
     float *total = c->discounted + row;
     const float mean = run->weights->reward_mean, scale = run->weights->reward_scale;
     for (int r = 0; r < rows; r++) {
-        if (valid[r] == 0.0f) continue;
-        total[r] = total[r] * c->gae.gamma + reward[r];
+        if (valid[r] == 0.0f && reward[r] == 0.0f) continue;
+        total[r] = (valid[r] == 0.0f ? total[r] : total[r] * c->gae.gamma) + reward[r];
         const double d = (double)(total[r] - mean);
         sums[0] += 1.0;
         sums[1] += d;
@@ -189,8 +212,7 @@ static hr_fault record(const call *run, scratch *s, int block, int64_t row, int 
     int ends;
     memset(ro->bootstrap + tile * HR_TILE, 0, sizeof(float) * HR_TILE);
     if (!c->kernels->record(rows, vec->batch.rewards + row, vec->batch.terminated + row,
-                            vec->batch.truncated + row, ro->valid + tile * HR_TILE, reward, done,
-                            &ends))
+                            vec->batch.truncated + row, reward, done, &ends))
         return find_bad(HR_FAULT_REWARD, reward, 1, step, row);
     if (c->reward_clip > 0.0f)
         normalize_rewards(run, row, rows, tile, ro->reward_sums + (int64_t)block * 3);
@@ -204,7 +226,7 @@ static int rows_in(const hr_collector *c, int64_t row) {
 
 /* Which lanes of a tile are transitions of the step to come; returns how many. */
 static int mark_valid(const hr_vec *vec, int64_t row, int rows, float *valid) {
-    const uint8_t *present = vec->env->present ? vec->present + row : NULL;
+    const uint8_t *present = comes_and_goes(vec) ? vec->present + row : NULL;
     int count = 0;
     if (rows == HR_TILE && !present) {
         for (int r = 0; r < HR_TILE; r++) valid[r] = 1.0f;
@@ -231,12 +253,17 @@ static hr_fault act(const call *run, scratch *s, int block, int64_t row, int row
     double *sums = ro->obs_sums ? ro->obs_sums + (int64_t)block * 2 * net->features : NULL;
     double mark = hr_start(seconds);
     ro->tile_rows[tile] = mark_valid(vec, row, rows, ro->valid + tile * HR_TILE);
-    hr_fault fault = encode(run, row, rows, step, ro->valid + tile * HR_TILE, sums, x);
+    const uint8_t *there = comes_and_goes(vec) ? vec->present + row : NULL;
+    hr_fault fault = encode(run, row, rows, step, there, ro->valid + tile * HR_TILE, sums, x);
     if (fault.kind) return fault;
     hr_lap(seconds, HR_TIME_ENCODE, &mark);
     hr_forward(net, c->kernels, run->weights->params, x, s->hidden, s->out);
     hr_lap(seconds, HR_TIME_FORWARD, &mark);
-    if (mask) transpose_mask(vec->mask + row * net->mask_size, rows, net->mask_size, mask);
+    if (mask) {
+        transpose_mask(vec->mask + row * net->mask_size, rows, net->mask_size, mask);
+        fault = check_mask(net, mask, ro->valid + tile * HR_TILE, step, row);
+        if (fault.kind) return fault;
+    }
     const hr_draw draw = {c->key, run->step + (uint64_t)step, (uint32_t)row, 0, NULL, NULL};
     c->kernels->sample(net, run->weights->params, s->out, mask, &draw, actions,
                        ro->logp + tile * HR_TILE, s->work);
@@ -245,6 +272,13 @@ static hr_fault act(const call *run, scratch *s, int block, int64_t row, int row
     write_actions(net, actions, rows, (char *)vec->batch.actions + row * net->action_size);
     hr_lap(seconds, HR_TIME_SAMPLE, &mark);
     return fault;
+}
+
+/* The rows whose episode goes on, whether or not their agent acts next. */
+static const uint8_t *under_way(const hr_vec *vec, int64_t row, int rows, uint8_t *there) {
+    if (!comes_and_goes(vec)) return NULL;
+    for (int r = 0; r < rows; r++) there[r] = !vec->ended[row + r];
+    return there;
 }
 
 /* V of the observations after the last step, then the block's advantages. */
@@ -256,7 +290,10 @@ static hr_fault finish_block(const call *run, scratch *s, int block, int64_t fir
     flush_finals(run, s);
     for (int part = 0; part < ro->agents; part++) {
         const int64_t row = first_row + (int64_t)part * HR_TILE;
-        hr_fault fault = encode(run, row, rows_in(c, row), ro->horizon, NULL, NULL, s->x);
+        const int rows = rows_in(c, row);
+        uint8_t there[HR_TILE];
+        hr_fault fault = encode(run, row, rows, ro->horizon, under_way(c->vec, row, rows, there),
+                                NULL, NULL, s->x);
         if (fault.kind) return fault;
         hr_forward_value(c->net, c->kernels, run->weights->params, s->x, s->hidden, s->out);
         memcpy(last + part * HR_TILE, s->out + value_at, sizeof(float) * HR_TILE);
@@ -281,6 +318,7 @@ static hr_fault run_block(const call *run, scratch *s, int block, double *second
     hr_fault fault = {0};
     for (int t = 0; t < ro->horizon; t++) {
         const int64_t tile = ((int64_t)block * ro->horizon + t) * ro->agents;
+        if (hr_stopped(c->stop)) return (hr_fault){.kind = HR_FAULT_STOPPED};
         for (int part = 0; part < ro->agents; part++) {
             const int64_t at = row + (int64_t)part * HR_TILE;
             fault = act(run, s, block, at, rows_in(c, at), t, tile + part, seconds);

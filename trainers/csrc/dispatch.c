@@ -13,15 +13,16 @@
     void hr_sample_##level(const hr_net *, const float *, const float *, const uint8_t *,          \
                            const hr_draw *, int32_t *, float *, float *);                          \
     void hr_loss_##level(const hr_net *, const float *, const hr_loss_options *,                   \
-                         const hr_loss_rows *, const float *, float *, float *, double *);         \
+                         const hr_loss_rows *, const float *, float *, float *, float *,           \
+                         double *);                                                                \
     void hr_logp_##level(const hr_net *, const float *, const hr_loss_rows *, const float *,       \
-                         float *, float *, double *);                                              \
+                         float *, float *, float *, double *);                                     \
     void hr_encode_##level(const hr_net *, const void *, int, const uint8_t *, float *);           \
     void hr_observe_##level(int, const float *, const float *, const float *, double *, double *); \
     void hr_normalize_##level(int, const float *, const float *, float, float *);                  \
     int hr_finite_##level(const float *, int64_t);                                                 \
-    int hr_record_##level(int, const float *, const uint8_t *, const uint8_t *, const float *,     \
-                          float *, float *, int *);                                                \
+    int hr_record_##level(int, const float *, const uint8_t *, const uint8_t *, float *, float *,  \
+                          int *);                                                                  \
     void hr_gae_##level(int, int, const hr_gae_rows *, const hr_gae_options *, float *, float *,   \
                         hr_moments *);                                                             \
     double hr_square_##level(const float *, int64_t);                                              \

@@ -3,8 +3,8 @@
  * None allocates or keeps state. Tiles and parameters are 64-byte aligned unless said
  * otherwise. "tiles" arguments are arrays of pointers to feature-major tiles.
  */
-#ifndef HEADRACE_KERNELS_H
-#define HEADRACE_KERNELS_H
+#ifndef HEADRACE_TRAINER_KERNELS_H
+#define HEADRACE_TRAINER_KERNELS_H
 
 #include "net.h"
 
@@ -32,6 +32,8 @@ typedef struct hr_loss_rows {
     const float *valid;  /* 1 or 0 */
     const uint8_t *mask; /* [mask_size][64] or NULL */
 } hr_loss_rows;
+
+#define HR_HEAD_WORK 2 /* columns of scratch memory that the loss needs for each head */
 
 /* Sums over valid rows. */
 enum { HR_SUM_POLICY, HR_SUM_VALUE, HR_SUM_ENTROPY, HR_SUM_KL, HR_SUM_CLIPPED, HR_SUMS };
@@ -61,7 +63,7 @@ typedef struct hr_gae_options {
 typedef struct hr_gae_rows {
     const float *reward;
     const float *value;
-    const float *done;      /* not 0 where an episode ended */
+    const float *done;      /* not 0 where an episode ended, on any row */
     const float *bootstrap; /* the next value where it did */
     const float *valid;     /* 0 where the row was no transition */
     const float *last;      /* [rows], V after the last step */
@@ -92,14 +94,15 @@ typedef struct hr_kernels {
     void (*sample)(const hr_net *net, const float *params, const float *out, const uint8_t *mask,
                    const hr_draw *draw, int32_t *actions, float *logp, float *scratch);
     /* dout[outputs][64] = gradient of the loss; adds to sums[HR_SUMS] and to the gradients of
-     * the log standard deviations in grad. */
+     * the log standard deviations in grad. work: [heads * HR_HEAD_WORK][64]. */
     void (*loss)(const hr_net *net, const float *params, const hr_loss_options *options,
-                 const hr_loss_rows *rows, const float *out, float *dout, float *grad,
+                 const hr_loss_rows *rows, const float *out, float *dout, float *work, float *grad,
                  double *sums);
     /* Log-probabilities [64] of the tile's actions under out[outputs][64]; adds to sums[2] the
-     * rows' weights exp(logp - behaviour's) and their squares. scratch: [outputs][64]. */
+     * rows' weights exp(logp - behaviour's) and their squares. scratch: [outputs][64]; work: as
+     * above. */
     void (*logp)(const hr_net *net, const float *params, const hr_loss_rows *rows, const float *out,
-                 float *logp, float *scratch, double *sums);
+                 float *logp, float *scratch, float *work, double *sums);
     /* x[features][64] from `rows` Obs structs (0 .. 64; the other lanes become 0, as do rows
      * with present[r] == 0 when present is not NULL). */
     void (*encode)(const hr_net *net, const void *obs, int rows, const uint8_t *present, float *x);
@@ -111,19 +114,20 @@ typedef struct hr_kernels {
     void (*normalize)(int features, const float *mean, const float *scale, float clip, float *x);
     /* 1 when all n floats are finite; n a multiple of 64. */
     int (*finite)(const float *x, int64_t n);
-    /* reward[64] and done[64] (1 where a valid row terminated or was truncated) after a step, from
-     * the batch's arrays of `rows` rows; both 0 where valid[64] is 0. *ends counts done rows.
+    /* reward[64] and done[64] (1 where a row terminated or was truncated, present or not) after a
+     * step, from the batch's arrays of `rows` rows; 0 in the other lanes. *ends counts done rows.
      * Returns 1 when all rewards are finite. */
     int (*record)(int rows, const float *rewards, const uint8_t *terminated,
-                  const uint8_t *truncated, const float *valid, float *reward, float *done,
-                  int *ends);
+                  const uint8_t *truncated, float *reward, float *done, int *ends);
     /* Advantages and value targets [steps][rows]: generalised advantage estimation, or with
      * rows->current V-trace, which is the same where the two policies agree. With
      * rho = min(rho_max, ratio), c = lambda min(c_max, ratio), delta = reward + gamma V' - V:
      *     ret - V = rho delta + gamma c (ret' - V'),  advantage = delta + gamma lambda (ret' - V')
      * Where done != 0, V' is `bootstrap` and nothing flows back; else it is of the row's next
      * valid step (last[rows] after the last one). Rows with valid == 0 get 0 and are stepped
-     * over. Adds to *moments. */
+     * over, but what happens there reaches the row's valid step before them: done ends it too,
+     * and their rewards, undiscounted, are added to its own (before the first valid step of an
+     * episode in the rollout they are dropped). Adds to *moments. */
     void (*gae)(int steps, int rows, const hr_gae_rows *from, const hr_gae_options *options,
                 float *advantage, float *ret, hr_moments *moments);
     /* sum of squares of n floats (no alignment needed). */
@@ -138,4 +142,4 @@ const hr_kernels *hr_kernels_get(void);
 /* By name (base, v3, v4); NULL when the build or the CPU lacks it. */
 const hr_kernels *hr_kernels_named(const char *name);
 
-#endif /* HEADRACE_KERNELS_H */
+#endif /* HEADRACE_TRAINER_KERNELS_H */

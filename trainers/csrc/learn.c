@@ -1,3 +1,4 @@
+#define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include "learn.h"
 
 #include <math.h>
@@ -12,6 +13,7 @@ typedef struct scratch {
     float *delta[HR_PASS];  /* [hidden][64] gradients by what goes into the activation */
     float *dout[HR_PASS];   /* [outputs][64] gradients by the outputs */
     float *out;             /* [outputs][64] */
+    float *heads;           /* [heads * HR_HEAD_WORK][64] */
 } scratch;
 
 /* What the tasks of one minibatch share. */
@@ -26,8 +28,9 @@ typedef struct batch {
 } batch;
 
 int64_t hr_learn_scratch(const hr_net *net) {
-    const int64_t features = HR_PASS * (2 * (int64_t)net->hidden + net->outputs) + net->outputs;
-    return features * HR_TILE * (int64_t)sizeof(float);
+    const int64_t columns = HR_PASS * (2 * (int64_t)net->hidden + net->outputs) + net->outputs +
+                            (int64_t)net->heads * HR_HEAD_WORK;
+    return columns * HR_TILE * (int64_t)sizeof(float);
 }
 
 static scratch carve(const hr_learner *l, int worker) {
@@ -39,6 +42,7 @@ static scratch carve(const hr_learner *l, int worker) {
     for (int k = 0; k < HR_PASS; k++, at += hidden) s.delta[k] = at;
     for (int k = 0; k < HR_PASS; k++, at += outputs) s.dout[k] = at;
     s.out = at;
+    s.heads = at + outputs;
     return s;
 }
 
@@ -113,7 +117,7 @@ static void pass(const batch *b, const scratch *s, const int32_t *order, int til
         hr_forward(net, l->kernels, l->params, obs[k], s->hidden[k], s->out);
         hr_lap(seconds, HR_TIME_LEARN_FORWARD, &mark);
         const hr_loss_rows rows = loss_rows(net, ro, b->reference, tile);
-        l->kernels->loss(net, l->params, b->loss, &rows, s->out, s->dout[k], grad, sums);
+        l->kernels->loss(net, l->params, b->loss, &rows, s->out, s->dout[k], s->heads, grad, sums);
         hr_lap(seconds, HR_TIME_LOSS, &mark);
     }
     double mark = hr_start(seconds);
@@ -136,7 +140,7 @@ static void gradient_task(void *arg, int64_t chunk, int worker) {
     const int64_t end = (chunk + 1) * b->tiles / b->chunks;
     memset(grad, 0, sizeof(float) * (size_t)l->net->params);
     memset(sums, 0, sizeof(double) * HR_SUMS);
-    for (int64_t k = chunk * b->tiles / b->chunks; k < end; k += HR_PASS)
+    for (int64_t k = chunk * b->tiles / b->chunks; k < end && !hr_stopped(l->stop); k += HR_PASS)
         pass(b, &s, b->order + k, end - k < HR_PASS ? (int)(end - k) : HR_PASS, grad, sums,
              seconds);
 }
@@ -262,7 +266,7 @@ static void current_task(void *arg, int64_t task, int worker) {
         hr_forward(net, l->kernels, l->params, ro->obs + tile * net->features * HR_TILE,
                    s.hidden[0], s.out);
         l->kernels->logp(net, l->params, &rows, s.out, l->current + tile * HR_TILE, s.dout[0],
-                         sums);
+                         s.heads, sums);
     }
     hr_lap(seconds, HR_TIME_LEARN_FORWARD, &mark);
 }
@@ -345,6 +349,7 @@ hr_fault hr_learn(hr_learner *l, const hr_rollout *rollout, const hr_learn_optio
             loss.scale = (float)(1.0 / (double)rows);
             hr_gradient(l, rollout, reference, l->order + lo, hi - lo, &loss, api, pool);
             double mark = hr_start(l->seconds);
+            if (hr_stopped(l->stop)) return (hr_fault){.kind = HR_FAULT_STOPPED};
             const double norm = sqrt(l->kernels->square(l->grads, l->net->params));
             hr_fault fault = check(l, updates, norm);
             if (fault.kind) return fault;

@@ -18,13 +18,22 @@ typedef struct hr_episode {
     int32_t length; /* steps */
 } hr_episode;
 
-/* Where a number that is not finite was met; kind 0: nowhere. */
-enum { HR_FAULT_NONE, HR_FAULT_OBS, HR_FAULT_REWARD, HR_FAULT_LOSS, HR_FAULT_GRADIENT };
+/* Where a number that is not finite, or a mask that allows nothing, was met; or that the stop
+ * flag was set. kind 0: nowhere. */
+enum {
+    HR_FAULT_NONE,
+    HR_FAULT_OBS,
+    HR_FAULT_REWARD,
+    HR_FAULT_LOSS,
+    HR_FAULT_GRADIENT,
+    HR_FAULT_MASK,
+    HR_FAULT_STOPPED
+};
 typedef struct hr_fault {
     int32_t kind;
     int32_t step;    /* of the rollout, or number of the minibatch */
     int64_t row;     /* or index of the parameter */
-    int32_t feature; /* of the encoded observation */
+    int32_t feature; /* of the encoded observation, or number of the head */
     float value;
 } hr_fault;
 
@@ -66,6 +75,12 @@ typedef struct hr_rollout {
     int64_t episode_count;
     int64_t valid_rows; /* of all tiles: the environment steps taken */
 } hr_rollout;
+
+/* Whether somebody has set the flag (NULL: nobody can). Whoever sees it leaves off and returns
+ * HR_FAULT_STOPPED: what was begun is void. */
+static inline int hr_stopped(const int32_t *stop) {
+    return stop && __atomic_load_n(stop, __ATOMIC_RELAXED);
+}
 
 /* Weights as collectors and learners share them: never written once published. */
 typedef struct hr_weights {

@@ -180,6 +180,7 @@ typedef struct own {
     column shift; /* logit - shift is the log-probability */
     column entropy;
 } own;
+_Static_assert(sizeof(own) == sizeof(float) * HR_HEAD_WORK * HR_TILE, "room for one head");
 
 /* First pass: probabilities into p[size][64]; adds to the joint log-probability and entropy. */
 static void choice_forward(const hr_head *head, const float *out, const uint8_t *mask,
@@ -322,9 +323,9 @@ INLINE void joint_forward(const hr_net *net, const float *params, const hr_loss_
 }
 
 void HR_SYM(hr_loss)(const hr_net *net, const float *params, const hr_loss_options *o,
-                     const hr_loss_rows *rows, const float *out, float *dout, float *grad,
-                     double *sums) {
-    own head_own[net->heads];
+                     const hr_loss_rows *rows, const float *out, float *dout, float *work,
+                     float *grad, double *sums) {
+    own *head_own = (own *)work;
     joint all;
     joint_forward(net, params, rows, out, dout, head_own, &all);
     const int value_at = (net->outputs - 1) * HR_TILE;
@@ -343,8 +344,8 @@ void HR_SYM(hr_loss)(const hr_net *net, const float *params, const hr_loss_optio
 }
 
 void HR_SYM(hr_logp)(const hr_net *net, const float *params, const hr_loss_rows *rows,
-                     const float *out, float *logp, float *scratch, double *sums) {
-    own head_own[net->heads];
+                     const float *out, float *logp, float *scratch, float *work, double *sums) {
+    own *head_own = (own *)work;
     joint all;
     joint_forward(net, params, rows, out, scratch, head_own, &all);
     vf one = splat(0.0f), two = one;

@@ -121,20 +121,24 @@ INLINE void advantages(const int vtrace, int steps, int rows, int row, const hr_
     const float gamma = o->gamma, decay = o->gamma * o->lambda;
     const vf zero = splat(0.0f);
     vf next_value = load(from->last + row), next = zero; /* next: ret - V of the step after */
+    vf late = zero;                                      /* rewards since, of rows not valid */
     for (int t = steps - 1; t >= 0; t--) {
         const int64_t at = (int64_t)t * rows + row;
         vi over = load(from->done + at) > 0.0f, live = load(from->valid + at) > 0.0f;
         vf v = load(from->value + at);
         vf after = pick(over, load(from->bootstrap + at), next_value);
-        vf delta = load(from->reward + at) + gamma * after - v;
-        vf later = decay * pick(over, zero, next);
+        vf carried = pick(over, zero, next);
+        vf reward = load(from->reward + at) + pick(over, zero, late);
+        vf delta = reward + gamma * after - v;
+        vf later = decay * carried;
         vf a = delta + later, target = a;
         if (vtrace) {
             vf ratio = vexp(load(from->current + at) - load(from->logp + at));
             target = vmin(splat(o->rho_max), ratio) * delta + vmin(splat(o->c_max), ratio) * later;
         }
-        next = pick(live, target, next);
-        next_value = pick(live, v, next_value);
+        next = pick(live, target, carried);
+        next_value = pick(live, v, after);
+        late = pick(live, zero, reward);
         store(advantage + at, pick(live, a, zero));
         store(ret + at, pick(live, target + v, zero));
     }
@@ -228,8 +232,7 @@ void HR_SYM(hr_adam)(int64_t n, const float *grad, const hr_adam_options *option
 }
 
 int HR_SYM(hr_record)(int rows, const float *rewards, const uint8_t *terminated,
-                      const uint8_t *truncated, const float *valid, float *reward, float *done,
-                      int *ends) {
+                      const uint8_t *truncated, float *reward, float *done, int *ends) {
     const vf zero = splat(0.0f), one = splat(1.0f);
     float raw[HR_TILE] __attribute__((aligned(64))) = {0};
     uint8_t over[HR_TILE] = {0};
@@ -242,11 +245,10 @@ int HR_SYM(hr_record)(int rows, const float *rewards, const uint8_t *terminated,
     }
     vf count = zero;
     for (int r = 0; r < HR_TILE; r += LANES) {
-        vi live = load(valid + r) > 0.0f;
-        vi end = live & (__builtin_convertvector(*(const vb *)(over + r), vi) != 0);
+        vi end = __builtin_convertvector(*(const vb *)(over + r), vi) != 0;
         vf gone = pick(end, one, zero);
         store(done + r, gone);
-        store(reward + r, pick(live, load_any(rewards + r), zero));
+        store(reward + r, load_any(rewards + r));
         count += gone;
     }
     *ends = (int)vsum(count);
