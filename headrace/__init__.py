@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .engine.numba import array, discrete, field, maths, numba_env
     from .engine.registration import register
     from .engine.vector import VecEnv
+    from .trainers import nn
     from .trainers.config import TrainConfig
     from .trainers.evaluate import evaluate
     from .trainers.train import TrainResult, train
@@ -89,6 +90,10 @@ def __getattr__(name: str) -> Any:
         value: Any = version("headrace")
     elif name in _HOMES:
         value = getattr(importlib.import_module(_HOMES[name], __name__), name)
+    elif name == "nn":
+        if find_spec("torch") is None:
+            raise ImportError("headrace.nn needs PyTorch: pip install headrace[torch]")
+        value = importlib.import_module(".trainers.nn", __name__)
     else:
         raise AttributeError(f"module 'headrace' has no attribute {name!r}")
     globals()[name] = value
@@ -96,7 +101,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "__version__"})
+    return sorted({*globals(), *__all__, "__version__", "nn"})
 
 
 _require_engine()

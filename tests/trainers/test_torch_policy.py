@@ -180,6 +180,16 @@ def test_without_torch_there_is_one_sentence(monkeypatch):
         parts.require_torch("torch")
 
 
+def test_building_blocks_are_loaded_when_asked_for(monkeypatch):
+    import headrace
+
+    assert headrace.nn is nn
+    monkeypatch.delitem(vars(headrace), "nn", raising=False)
+    monkeypatch.setattr(headrace, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"needs PyTorch: pip install headrace\[torch\]"):
+        _ = headrace.nn
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

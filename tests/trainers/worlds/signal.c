@@ -1,4 +1,4 @@
-/* Do what the hint says, or its opposite where the lamp is lit: an observation of three kinds. */
+/* Say yes where the hint is given and the lamp is lit: an observation of several kinds. */
 #include <headrace.h>
 
 typedef struct {
@@ -34,7 +34,7 @@ static inline void signal_reset(const Params *p, State *s, hr_rng *rng) {
 static inline void signal_step(const Params *p, State *s, const Action a[], hr_outcome out[],
                                hr_rng *rng) {
     (void)p;
-    out->reward = a->answer == (s->hint ^ s->lit) ? 1.0f : 0.0f;
+    out->reward = a->answer == (s->hint & s->lit) ? 1.0f : 0.0f;
     s->steps += 1;
     signal_ask(s, rng);
 }

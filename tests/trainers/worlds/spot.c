@@ -1,7 +1,7 @@
 /* Say in which third of the picture the bright spot is. */
 #include <headrace.h>
 
-#define SIDE 9
+#define SIDE 10
 
 typedef struct {
     int32_t unused;
@@ -17,7 +17,6 @@ typedef struct {
 
 typedef struct {
     uint8_t picture[SIDE][SIDE][1];
-    uint8_t pad[3];
 } Obs;
 
 static inline void spot_reset(const Params *p, State *s, hr_rng *rng) {
@@ -28,7 +27,7 @@ static inline void spot_reset(const Params *p, State *s, hr_rng *rng) {
 
 static inline void spot_step(const Params *p, State *s, const Action a[], hr_outcome out[],
                              hr_rng *rng) {
-    out->reward = a->third == s->column / 3 ? 1.0f : 0.0f;
+    out->reward = a->third == s->column * 3 / SIDE ? 1.0f : 0.0f;
     spot_reset(p, s, rng);
 }
 
