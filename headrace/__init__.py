@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .engine.numba import array, discrete, field, maths, numba_env
     from .engine.registration import register
     from .engine.vector import VecEnv
-    from .trainers import nn
+    from .trainers import nn as nn
     from .trainers.config import TrainConfig
     from .trainers.evaluate import evaluate
     from .trainers.train import TrainResult, train

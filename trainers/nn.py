@@ -37,6 +37,7 @@ __all__ = [
     "GRU",
     "LSTM",
     "MLP",
+    "Convolutions",
     "Heads",
     "MinGRU",
     "Recurrent",
@@ -46,6 +47,7 @@ __all__ = [
     "orthogonal",
     "output_size",
     "split",
+    "unroll",
 ]
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
