@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
 import threading
 from collections.abc import Callable, Iterator
@@ -107,13 +108,13 @@ def check_vec_env(
         jury.judge(rule, check)
     for rule, wrong in _WRONG_ACTIONS.items():
         if make is None:
-            jury.judge(rule, lambda wrong=wrong: wrong(trial))
+            jury.judge(rule, functools.partial(wrong, trial))
         else:
             _Jury(patience, jury.findings).judge(
-                rule, lambda wrong=wrong: _apart(make, wrong, steps, seed)
+                rule, functools.partial(_apart, make, wrong, steps, seed)
             )
     if make is not None:
-        jury.judge("closing twice is allowed", lambda: (made.close(), made.close()))
+        jury.judge("closing twice is allowed", lambda: _close_twice(made))
         jury.judge("a call after close() raises", lambda: _refuses_when_closed(made))
         _Jury(patience, jury.findings).judge(
             "step() before reset() raises", lambda: _refuses_before_reset(make)
@@ -166,6 +167,11 @@ def _apart(make: Callable[[], VectorEnv], check: Any, steps: int, seed: int) -> 
         check(_Trial(fresh, steps, seed))
     finally:
         threading.Thread(target=fresh.close, daemon=True).start()
+
+
+def _close_twice(env: VectorEnv) -> None:
+    env.close()
+    env.close()
 
 
 def _refuses_when_closed(env: VectorEnv) -> None:
@@ -286,7 +292,7 @@ class _Trial:
     def _check_masks(self, infos: dict[str, Any]) -> None:
         for key in infos:
             if not key.startswith("_") and key not in ("env_id", "present"):
-                mask = infos.get(f"_{key}")
+                mask: Any = infos.get(f"_{key}")
                 _demand(mask is not None, f"infos[{key!r}] has no mask infos['_{key}']")
                 _demand(
                     np.shape(mask) == (self.rows,) and np.asarray(mask).dtype == np.bool_,

@@ -106,7 +106,8 @@ class SB3VecEnv(_VecEnv):
 
     def get_images(self) -> Sequence[np.ndarray | None]:
         """A frame of each environment."""
-        return self.vec.render() or ()
+        frames: Any = self.vec.render()
+        return frames or ()
 
     def _rows(self, indices: Any) -> list[int]:
         if indices is None:

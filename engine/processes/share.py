@@ -66,7 +66,7 @@ class Share:
         self._rewards = arrays["rewards"]
         self._pending, self._lost = arrays["pending"], arrays["lost"]
         # pending and lost of a world as one number, which is 0 in nearly every step
-        self._idle = memoryview(arrays["idle"])
+        self._idle = arrays["idle"].data
         self._infos, self._info_bytes = arrays["infos"], arrays["info_bytes"]
         for at, world in enumerate(self.worlds):
             world.attach(memory, observation, self.first + at)

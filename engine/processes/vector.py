@@ -241,7 +241,7 @@ class ProcessVecEnv(VectorEnv):
         """The seed of each world."""
         return self.get_attr("np_random_seed")
 
-    @property
+    @property  # type: ignore[misc]
     def np_random(self) -> Any:
         """The random number generator of each world, as it is now."""
         return self.get_attr("np_random")
