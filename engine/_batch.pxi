@@ -32,6 +32,7 @@ cdef class Vec:
     cdef hr_pace pace
     cdef int64_t flying     # worlds that steppers have in flight
     cdef bint busy          # a call is running without the GIL
+    cdef bint held          # acquired by whoever steps it through the capsule
     cdef readonly Library library
     cdef object arrays      # keeps the memory alive
     cdef object params      # likewise: (table, arrays)
@@ -101,11 +102,39 @@ cdef class Vec:
     cdef int check_idle(self) except -1:
         if self.closed or self.vec.env == NULL:
             raise ClosedError("Vec is closed")
-        if self.busy:
-            raise CallOrderError("Vec is being stepped by another thread")
+        self.check_unused()
         if self.flying > 0:
             raise CallOrderError(f"{self.flying} worlds are in flight: wait for them first")
         return 0
+
+    def check_unused(self):
+        """Raises CallOrderError while another thread steps it or a collector holds it."""
+        if self.busy:
+            raise CallOrderError("Vec is being stepped by another thread")
+        if self.held:
+            raise CallOrderError("Vec is being stepped by a collector: let it finish first")
+
+    def acquire(self):
+        """Claims the batch for stepping it through the capsule: every other call that steps,
+        changes or closes it is refused until `release`.
+
+        Raises:
+            CallOrderError: it is being stepped, is in flight or was claimed by another.
+        """
+        self.check_idle()
+        self.clear_failure()
+        self.held = True
+
+    def release(self):
+        """Ends what `acquire` began."""
+        self.held = False
+
+    cdef void clear_failure(self) noexcept:
+        """Forgets failures of other batches: a library keeps one for all that it has."""
+        cdef hr_failure *failure = self.library.env.failure
+        if failure != NULL:
+            memset(failure, 0, sizeof(hr_failure))
+            failure.world = -1
 
     @property
     def capsule(self):
@@ -121,7 +150,7 @@ cdef class Vec:
 
     def close(self):
         """Refuses all further calls. The memory goes with the last reference to the arrays."""
-        if self.busy or self.flying > 0:
+        if self.busy or self.held or self.flying > 0:
             self.check_idle()
         self.closed = True
 
@@ -189,6 +218,7 @@ cdef class Vec:
         self.check_idle()
         if pool is not None:
             pool.check()
+        self.clear_failure()
         cdef int64_t ns = hr_pace_ns(&self.pace, self.worlds)
         if 0 < ns < BRIEF_NS:
             hr_step_all(&self.vec, NULL, &self.pace)
@@ -209,6 +239,7 @@ cdef class Vec:
         self.check_idle()
         if not 0 <= lo <= hi <= self.worlds:
             raise ValueError(f"range is [{lo}, {hi}): worlds are 0 to {self.worlds - 1}")
+        self.clear_failure()
         self.busy = True
         with nogil:
             hr_vec_step(&self.vec, lo, hi)
@@ -233,6 +264,7 @@ cdef class Vec:
             for world in range(self.worlds):
                 if which == NULL or which[world]:
                     self.vec.batch.rng[world] = hr_rng_from_seed(keys[world])
+        self.clear_failure()
         self.busy = True
         with nogil:
             hr_vec_reset(&self.vec, 0, self.worlds, which)
@@ -246,8 +278,8 @@ cdef class Vec:
         return np.ascontiguousarray(array)
 
     def observe(self):
-        """Writes the observations, presence and masks of all worlds anew from their states
-        (after these were changed from outside, as by restoring a snapshot)."""
+        """Writes the observations and masks of all worlds anew from their states (after these
+        were changed from outside)."""
         cdef const hr_env *env = self.library.env
         self.check_idle()
         env.observe(&self.vec.batch, 0, self.worlds)
@@ -284,8 +316,7 @@ cdef class Vec:
             "line": failure.line,
             "world": failure.world,
         }
-        memset(failure, 0, sizeof(hr_failure))
-        failure.world = -1
+        self.clear_failure()
         return found
 
 
@@ -374,22 +405,25 @@ cdef class AsyncStepper:
         self.check()
         if self.vec.flying != hr_async_in_flight(self.stepper) or self.vec.flying == 0:
             self.vec.check_idle()
+            self.vec.clear_failure()
         if not isinstance(worlds, np.ndarray) or worlds.dtype != np.int64 or worlds.ndim != 1:
             raise TypeError("worlds must be a one-dimensional int64 array")
         worlds = np.ascontiguousarray(worlds)
         count = len(worlds)
         ids = <const int64_t *>cnp.PyArray_DATA(<cnp.ndarray>worlds)
         self.busy = True
+        self.vec.flying += count
         with nogil:
             wrong = hr_async_submit(self.stepper, ids, count)
         self.busy = False
+        if wrong != HR_ASYNC_OK:
+            self.vec.flying -= count
         if self.checked(wrong) != HR_ASYNC_OK:
             if 0 <= ids[wrong] < self.vec.worlds:
                 raise CallOrderError(f"world {ids[wrong]} is in flight already")
             raise ValueError(
                 f"worlds[{wrong}] is {ids[wrong]}: worlds are 0 to {self.vec.worlds - 1}"
             )
-        self.vec.flying += count
 
     def wait(self, int64_t n):
         """The first n worlds to finish, int64 [n], in order of completion."""

@@ -1,6 +1,7 @@
 # Included by _core.pyx: hr_env as plain Python.
 
 DTYPES = ("float32", "uint8", "int8", "int16", "int32", "float64", "int64")  # by hr_dtype
+MAX_AGENTS = 4096  # of one world: their outcomes lie on the stack
 KINDS = ("box", "discrete")  # by hr_kind
 
 
@@ -83,18 +84,30 @@ cdef str env_fault(const hr_env *env):
         return "it has no name or no source hash"
     if env.step == NULL or env.observe == NULL or env.reset == NULL:
         return "it lacks one of step, observe and reset"
-    if env.agents < 1:
-        return f"it has {env.agents} agents, at least 1 is needed"
+    if not 1 <= env.agents <= MAX_AGENTS:
+        return f"it has {env.agents} agents: 1 to {MAX_AGENTS} are possible"
     if env.state_size < 1 or env.action_size < 1 or env.obs_size < 1 or env.params_size < 0:
         return "State, Action and Obs must not be empty"
     if env.obs_fields_count < 1 or env.action_fields_count < 1:
         return "it declares no observation or no action"
     if env.max_steps < 0 or env.mask_size < 0 or env.metrics_size < 0 or env.params_count < 0:
         return "it has a negative size or time limit"
-    if (env.mask != NULL) != (env.mask_size > 0):
-        return "mask and mask_size do not go together"
-    if (env.metrics != NULL) != (env.metrics_size > 0):
-        return "metrics and metrics_size do not go together"
+    if env.obs_fields == NULL or env.action_fields == NULL or (
+            env.params_count > 0 and env.param_list == NULL):
+        return "a list of fields or parameters is missing"
+    if env.mask != NULL and env.mask_size == 0:
+        return "it has a mask (.mask) but no discrete action to be masked: remove it"
+    if env.mask == NULL and env.mask_size > 0:
+        return f"its masks have {env.mask_size} bytes, but no function fills them: give it one"
+    if env.metrics != NULL and env.metrics_size == 0:
+        return "it has .metrics, but no names: add HR_METRICS(members of struct Metrics)"
+    if env.metrics == NULL and env.metrics_size > 0:
+        return "it names metrics (HR_METRICS), but no function fills them: add .metrics"
+    if env.metrics_size > 0 and env.metric_names == NULL:
+        return "the list of metric names is missing"
+    for i in range(env.metrics_size):
+        if env.metric_names[i] == NULL:
+            return f"metric {i} has no name"
     for i in range(env.obs_fields_count):
         fault = field_fault(&env.obs_fields[i], env.obs_size)
         if fault is not None:
@@ -107,8 +120,10 @@ cdef str env_fault(const hr_env *env):
         param = &env.param_list[i]
         if param.name == NULL or not 0 <= param.dtype < len(DTYPES) or param.offset < 0:
             return "Params: a member without name, of unknown dtype or at no place"
-        if param.offset + (8 if param.length_offset >= 0 else 1) > env.params_size:
+        is_array = param.length_offset >= 0
+        size = sizeof(void *) if is_array else np.dtype(DTYPES[param.dtype]).itemsize
+        if param.offset + size > env.params_size:
             return f"Params: {param.name.decode()} lies outside its struct"
-        if param.length_offset >= 0 and param.length_offset + 4 > env.params_size:
+        if is_array and param.length_offset + 4 > env.params_size:
             return f"Params: the length of {param.name.decode()} lies outside its struct"
     return None

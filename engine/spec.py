@@ -102,6 +102,8 @@ class EnvSpec:
                     f"environment {name!r}: action {field.name!r} is {field.dtype}: "
                     f"{field.kind} actions are {wanted}"
                 )
+        _check_declared(name, "Obs", obs_fields, told["obs_size"])
+        _check_declared(name, "Action", action_fields, told["action_size"])
         return cls(
             name=name,
             language=language,
@@ -137,6 +139,25 @@ class EnvSpec:
     def view_actions(self, array: np.ndarray) -> Any:
         """The same for a structured array of Action; discrete actions are int32."""
         return _view(self.single_action_space, self.action_fields, array)
+
+
+def _check_declared(env: str, struct: str, fields: Sequence[FieldSpec], size: int) -> None:
+    """Raises where bytes of a struct belong to no field: nobody would read or write them."""
+    at, before = 0, ""
+    for field in sorted(fields, key=lambda field: field.offset):
+        if field.offset > at:
+            break
+        at = max(at, field.offset + field.size * np.dtype(field.dtype).itemsize)
+        before = f" (after {field.name!r})"
+    else:
+        if at == size:
+            return
+        field = None
+    end = size if field is None else field.offset
+    raise EnvDefinitionError(
+        f"environment {env!r}: bytes {at} to {end - 1} of {struct}{before} are declared by no "
+        "field: declare every member of the struct"
+    )
 
 
 def _struct(fields: Sequence[FieldSpec], size: int) -> np.dtype:

@@ -30,9 +30,9 @@ from .errors import (
     ArgumentTypeError,
     AttributeNameError,
     CallOrderError,
-    CheckError,
     ClosedError,
 )
+from .failures import check_error
 from .infos import Infos, map_arrays
 from .params import Parameters
 from .seeds import entropy_seeds, parse_seeds
@@ -192,7 +192,7 @@ class VecEnv(VectorEnv):
             self._np_random, self._np_random_seed = seeding.np_random(int(seed))
         if self._checked:
             self._raise_failure()
-        return self._begin()
+        return self._begin(None if chosen.all() else chosen)
 
     def _reset_worlds(self, chosen: np.ndarray, seeds: np.ndarray, given: np.ndarray) -> None:
         """Resets the worlds `chosen`; those of `given`, or without a stream, start a new one."""
@@ -209,12 +209,13 @@ class VecEnv(VectorEnv):
         self._started[given] = True
         self._steps[given] = 0
 
-    def _begin(self) -> tuple[Any, dict[str, Any]]:
-        """The batch is ready to be stepped; returns what it shows."""
+    def _begin(self, chosen: np.ndarray | None = None) -> tuple[Any, dict[str, Any]]:
+        """The batch is ready to be stepped; returns what it shows, with the infos of the worlds
+        `chosen` (None: all)."""
         self._phase = _READY
         self._update_blocked()
         self._flight.hand_out_all()
-        infos = self._infos.build(0) if self._always_infos else {}
+        infos = self._infos.build(0, worlds=chosen) if self._always_infos else {}
         return map_arrays(np.copy, self._obs) if self.copy else self._obs, infos
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
@@ -260,14 +261,18 @@ class VecEnv(VectorEnv):
 
     def draw(self, world: int) -> np.ndarray:
         """An RGB frame of one world, uint8 [height, width, 3]."""
+        if self._phase != _READY:
+            self._refuse("draw")
         frame = np.zeros((*FRAME_SIZE, 3), np.uint8)
         self.core.draw(world, frame)
         return frame
 
     def close_extras(self, **kwargs: Any) -> None:  # noqa: ARG002 (as Gymnasium calls it)
         """Waits for what is in flight and ends the threads; called once by `close`."""
-        self._phase = _CLOSED
+        self.core.check_unused()
         self._flight.close()
+        self._phase = _CLOSED
+        self.core.close()
         if self.pool is not None:
             self.pool.close()
 
@@ -281,10 +286,14 @@ class VecEnv(VectorEnv):
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """A parameter, by name, or another attribute of the single environment, for each row."""
+        if self._phase == _CLOSED:
+            self._refuse("get_attr")
         if name in self._params.names:
             values = self._params.per_world(name)
             return tuple(value for value in values for _ in range(self.agents))
         if name == "np_random_seed":
+            if self._phase == _FRESH:
+                self._refuse("get_attr")
             return tuple(int(seed) for seed in np.repeat(self._seeds, self.agents))
         shared = {
             "observation_space": self.single_observation_space,
@@ -357,6 +366,8 @@ class VecEnv(VectorEnv):
     @property
     def params(self) -> dict[str, Any]:
         """Parameters by name: a number, or an array of one per world, or a shared array."""
+        if self._phase == _CLOSED:
+            self._refuse("params")
         return self._params.values()
 
     def set_params(self, **values: Any) -> None:
@@ -380,7 +391,7 @@ class VecEnv(VectorEnv):
         `vec.state.view(np.float32)` is a State of floats. What is written is what the next
         step starts from; observations follow after it.
         """
-        if self._phase >= _IN_FLIGHT:
+        if self._phase != _READY:
             self._refuse("state")
         return self.buffers.arrays["state"]
 
@@ -483,11 +494,10 @@ class VecEnv(VectorEnv):
         if failure is None:
             return
         world = failure["world"]
-        raise CheckError(
-            f"{failure['file']}:{failure['line']}: HR_CHECK failed: {failure['message']} "
-            f"(environment {world * self.agents} of {self.spec_.name!r}, step "
-            f"{self._steps[world]} since the seed {self._seeds[world]})"
-        )
+        when = ""
+        if 0 <= world < self.worlds:
+            when = f", step {self._steps[world]} since the seed {self._seeds[world]}"
+        raise check_error(failure, self.spec_.name, self.agents, self.worlds, when)
 
 
 def _suggest(name: str, known: list[str]) -> str:

@@ -58,6 +58,7 @@ void hr_pool_run(hr_pool *pool, hr_task_fn fn, void *arg, int64_t tasks);
 /* What other extension modules see of the pool (capsule "headrace.hr_pool_api"), since
  * separately loaded modules do not link to each other. */
 typedef struct hr_pool_api {
+    uint64_t size; /* sizeof(hr_pool_api): another means another version */
     void (*run)(hr_pool *pool, hr_task_fn fn, void *arg, int64_t tasks);
     void (*submit)(hr_pool *pool, hr_job *job);
     void (*wait)(hr_pool *pool, hr_job *job);

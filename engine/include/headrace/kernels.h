@@ -13,7 +13,6 @@
 #include "describe.h"
 
 #define HR__LOCAL_BYTES 256 /* States up to this size are worked on in a local copy */
-#define HR__MAX_METRICS 16
 #define HR__KERNEL      static __attribute__((flatten)) void
 
 #ifdef __cplusplus
@@ -74,6 +73,7 @@ typedef struct hr__metric {
         void (*mask)(const Params *, const State *, bool *);                                       \
         void (*metrics)(const Params *, const State *, struct Metrics *);                          \
         hr__metric hr__metrics[HR__MAX_METRICS];                                                   \
+        int64_t hr__metrics_count;                                                                 \
         void (*draw)(const Params *, const State *, hr_frame *);                                   \
     } hr__options
 
@@ -149,16 +149,21 @@ typedef struct hr__metric {
 #define HR__OBSERVE_KERNEL(hr__name)                                                               \
     HR__INLINE void hr__observe_worlds(const Params *__restrict hr__params, int64_t hr__stride,    \
                                        const State *__restrict hr__states,                         \
-                                       Obs *__restrict hr__obs, int64_t hr__count) {               \
+                                       Obs *__restrict hr__obs, int64_t hr__first,                 \
+                                       int64_t hr__count) {                                        \
         const int64_t hr__agents = HR__AGENTS;                                                     \
+        (void)hr__first; /* checked builds name the world */                                       \
         HR__INDEPENDENT                                                                            \
-        for (int64_t hr__w = 0; hr__w < hr__count; hr__w++)                                        \
+        for (int64_t hr__w = 0; hr__w < hr__count; hr__w++) {                                      \
+            HR__AT_WORLD(hr__first + hr__w);                                                       \
             hr__name##_observe(HR__PARAMS_AT(hr__w), hr__states + hr__w,                           \
                                hr__obs + hr__w * hr__agents);                                      \
+        }                                                                                          \
+        HR__AT_WORLD(-1);                                                                          \
     }                                                                                              \
     HR__KERNEL hr__observe(const hr_batch *hr__batch, int64_t hr__lo, int64_t hr__hi) {            \
         HR__WITH_PARAMS(hr__lo, hr__observe_worlds, (const State *)hr__batch->state + hr__lo,      \
-                        (Obs *)hr__batch->obs + hr__lo * HR__AGENTS, hr__hi - hr__lo);             \
+                        (Obs *)hr__batch->obs + hr__lo * HR__AGENTS, hr__lo, hr__hi - hr__lo);     \
     }
 
 /* Calls `function(params, stride, ...)` with shared Params or with those of worlds from lo on. */
@@ -232,8 +237,7 @@ HR__INLINE uint64_t hr__flag_bits(const uint8_t *hr__which, int64_t hr__count) {
         hr__given.metrics(HR__PARAMS_AT(hr__w), (const State *)hr__batch->state + hr__w,           \
                           (struct Metrics *)(void *)hr__values);                                   \
         HR__AT_WORLD(-1);                                                                          \
-        for (int32_t hr__k = 0; hr__k < HR__MAX_METRICS && hr__given.hr__metrics[hr__k].name;      \
-             hr__k++)                                                                              \
+        for (int32_t hr__k = 0; hr__k < hr__given.hr__metrics_count; hr__k++)                      \
             __builtin_memcpy(hr__out + hr__k,                                                      \
                              (const char *)hr__values + hr__given.hr__metrics[hr__k].offset,       \
                              sizeof(float));                                                       \
@@ -293,16 +297,11 @@ HR__INLINE int32_t hr__mask_bytes(const hr_field *hr__fields, int32_t hr__count)
             hr__env.mask = hr__mask;                                                               \
             hr__env.mask_size = HR__MASK_BYTES;                                                    \
         }                                                                                          \
-        if (hr__given.metrics) {                                                                   \
-            hr__env.metrics = hr__metrics;                                                         \
-            while (hr__env.metrics_size < HR__MAX_METRICS &&                                       \
-                   hr__given.hr__metrics[hr__env.metrics_size].name) {                             \
-                hr__metric_names[hr__env.metrics_size] =                                           \
-                    hr__given.hr__metrics[hr__env.metrics_size].name;                              \
-                hr__env.metrics_size++;                                                            \
-            }                                                                                      \
-            hr__env.metric_names = hr__metric_names;                                               \
-        }                                                                                          \
+        if (hr__given.metrics) hr__env.metrics = hr__metrics;                                      \
+        if (hr__given.hr__metrics_count > 0) hr__env.metric_names = hr__metric_names;              \
+        for (; hr__env.metrics_size < hr__given.hr__metrics_count; hr__env.metrics_size++)         \
+            hr__metric_names[hr__env.metrics_size] =                                               \
+                hr__given.hr__metrics[hr__env.metrics_size].name;                                  \
         if (hr__given.draw) hr__env.draw = hr__draw;                                               \
     }                                                                                              \
     HR__EXPORT const hr_env *headrace_env(void) { return &hr__env; }
