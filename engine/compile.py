@@ -8,6 +8,7 @@ is imported at the top: the package's build loads this file before anything else
 
 from __future__ import annotations
 
+import atexit
 import difflib
 import functools
 import hashlib
@@ -20,7 +21,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from . import cython_env
@@ -51,6 +52,7 @@ _LEVEL_FEATURES = {  # in /proc/cpuinfo's words; each level includes the one bef
 }
 _LEVELS = ("base", *_LEVEL_FEATURES)
 
+_ATTEMPTS = 5  # at a file that changes meanwhile
 _INSTALL = "install gcc or clang, or run `pip install headrace[compiler]`"
 _PADDING_HINT = (
     "Structs of an environment may contain no padding, because they are saved and compared byte "
@@ -82,6 +84,17 @@ def build(
     """
     source = Path(path).resolve()
     sizes = dict(defines or {})
+    for _ in range(_ATTEMPTS):
+        library = _build_once(source, sizes, checked, sanitize)
+        if library is not None:
+            return library
+    raise CompileError(f"{source} keeps changing while it is compiled: try again when it does not")
+
+
+def _build_once(
+    source: Path, sizes: dict[str, int], checked: bool, sanitize: bool
+) -> Path | None:
+    """The library; None when the source changed before the compiler had read all of it."""
     _check_defines(source, sizes)
     compiler = find_compiler()
     if compiler is None:
@@ -95,16 +108,20 @@ def build(
         key += cython_env.identity(INCLUDE_DIR)
     digest = hashlib.sha256("\0".join(key).encode()).hexdigest()[:24]
     library = cache_dir() / f"{source.stem}-{digest}.so"
-    if not library.exists():
-        macros = [f"-D{name}={value}" for name, value in sizes.items()]
-        macros.append(f'-DHR_SOURCE_HASH="{content_hash}"')
-        command = [*compiler, *flags, *macros, f"-I{INCLUDE_DIR}"]
-        if source.suffix == ".pyx":
-            with cython_env.translated(source, INCLUDE_DIR) as c_file:
-                _compile([*command, *cython_env.flags()], c_file, library, source)
-        else:
-            _compile(command, source, library, source)
-    return library
+    if library.exists():
+        return library
+    macros = [f"-D{name}={value}" for name, value in sizes.items()]
+    macros.append(f'-DHR_SOURCE_HASH="{content_hash}"')
+    command = [*compiler, *flags, *macros, f"-I{INCLUDE_DIR}"]
+
+    def is_unchanged() -> bool:
+        return source_hash(source, sizes) == content_hash
+
+    if source.suffix == ".pyx":
+        with cython_env.translated(source, INCLUDE_DIR) as c_file:
+            command += cython_env.flags()
+            return library if _compile(command, c_file, library, source, is_unchanged) else None
+    return library if _compile(command, source, library, source, is_unchanged) else None
 
 
 def prebuilt(name: str) -> Path | None:
@@ -172,7 +189,16 @@ def source_hash(path: str | Path, defines: Mapping[str, int]) -> str:
 
 @functools.cache
 def _temporary_cache() -> Path:
-    return Path(tempfile.mkdtemp(prefix="headrace-"))
+    """Of this process, which removes it when it ends."""
+    folder = Path(tempfile.mkdtemp(prefix="headrace-"))
+    owner = os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == owner:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    return folder
 
 
 def cache_dir() -> Path:
@@ -328,10 +354,17 @@ def _usable_levels() -> list[str]:
     return levels
 
 
-def _compile(command: list[str], c_file: Path, library: Path, source: Path) -> None:
+def _compile(
+    command: list[str],
+    c_file: Path,
+    library: Path,
+    source: Path,
+    is_unchanged: Callable[[], bool],
+) -> bool:
     """Compiles into `library` by a rename, so that nobody ever sees half a file.
 
-    source: what messages call the C file.
+    source: what messages call the C file. is_unchanged: asked when the compiler has read it;
+    else nothing is kept, since the name of the library would lie, and False is returned.
     """
     try:
         with tempfile.TemporaryDirectory(dir=library.parent, prefix=".build-") as folder:
@@ -344,9 +377,11 @@ def _compile(command: list[str], c_file: Path, library: Path, source: Path) -> N
                 check=False,
                 env={**os.environ, "LC_ALL": "C"},
             )
+            if not is_unchanged():
+                return False
             if done.returncode == 0:
                 partial.replace(library)
-                return
+                return True
     except OSError as fault:
         raise CacheError(
             f"{source.name} cannot be compiled into {library.parent}: {fault.strerror}"

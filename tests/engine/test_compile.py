@@ -7,8 +7,8 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -321,11 +321,47 @@ def test_prebuilt_only_when_fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 _V4 = set().union(*compile._LEVEL_FEATURES.values())
 
 
-def test_the_cache_answers_at_once(walk: Path) -> None:
+def test_the_cache_answers_at_once(walk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compile.build(walk)
-    start = time.perf_counter()
-    compile.build(walk)
-    assert time.perf_counter() - start < 1  # not a benchmark: a compile would take longer
+    monkeypatch.setattr(compile, "_compile", None)  # whoever calls it fails
+    assert compile.build(walk).is_file()
+
+
+def test_a_file_saved_while_it_is_compiled(
+    walk: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library under the name of some content is of that content."""
+    first = walk.read_text()
+    second = first + "/* edited */\n"
+    hash_of_first = compile.source_hash(walk, {})
+    run, edits = subprocess.run, iter([second])
+
+    def saved_meanwhile(command: list[str], **options: Any) -> Any:
+        done = run(command, **options)
+        if str(walk) in command:
+            walk.write_text(next(edits, walk.read_text()))
+        return done
+
+    monkeypatch.setattr(subprocess, "run", saved_meanwhile)
+    library = compile.build(walk)
+    assert walk.read_text() == second
+    assert compile.source_hash(walk, {}).encode() in library.read_bytes()
+    assert hash_of_first.encode() not in library.read_bytes()
+    assert len(list(cache.glob("*.so"))) == 1
+    edits = iter(f"{first}/* {k} */" for k in range(9))
+    with pytest.raises(CompileError, match="keeps changing while it is compiled"):
+        walk.write_text(first + "/* new */")
+        compile.build(walk)
+
+
+def test_the_temporary_cache_goes_with_its_process(tmp_path: Path) -> None:
+    words = "from headrace.engine import compile; print(compile._temporary_cache())"
+    done = subprocess.run(
+        [sys.executable, "-c", words], capture_output=True, text=True, check=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )  # fmt: skip
+    assert Path(done.stdout.strip()).parent == tmp_path
+    assert not list(tmp_path.iterdir())
 
 
 _OBSERVE = """
