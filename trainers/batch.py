@@ -41,8 +41,8 @@ class Codec:
             agents = getattr(vec, "agents", 1)
             self.spec = spec_of_spaces(name, observation, action, agents, has_present=True)
         self._shapes = PolicySpec.from_env(self.spec, ())
-        action = self.spec.single_action_space
-        self._plain = isinstance(action, spaces.Discrete) and action.start == 0
+        space = self.spec.single_action_space
+        self._plain = isinstance(space, spaces.Discrete) and space.start == 0
 
     def pack(self, obs: Any, rows: Rows | None = None) -> NDArray[np.uint8]:
         """Obs structs as bytes [k, size] of rows (None: all) of batched observations."""

@@ -78,8 +78,8 @@ def test_train_help_of_an_environment_shows_its_preset(capsys):
         (["--seed", "1.5"], "--seed must be a whole number from 0 to 9.22337e+18, not 1.5"),
         (["--lr"], "argument --lr: expected one argument; see headrace train --help"),
         (["extra"], "unexpected argument 'extra'"),
-        (["--policy", "tork"],
-         "policy 'tork' is none: expected native, torch or a class in a file of yours, such as "
+        (["--policy", "jax"],
+         "policy 'jax' is none: expected native, torch or a class in a file of yours, such as "
          "net.py:Net"),
         (["--device", "cuda"], "device cuda needs a torch policy: add --policy torch"),
         (["--max-lag", "2"], "max_lag 2 is of asynchronous training: add --async"),

@@ -44,7 +44,7 @@ def test_default_preset_and_given_values_come_in_this_order(preset):
                        "not ()"),
         ("params", {"gravity": "low"}, "params must be names with numbers, such as "
                                        "gravity=3.7,force=12, not {'gravity': 'low'}"),
-        ("policy", "tork", "policy 'tork' is none: expected native, torch or a class in a file of "
+        ("policy", "jax", "policy 'jax' is none: expected native, torch or a class in a file of "
                            "yours, such as net.py:Net"),
         ("memory", "lstm", "memory lstm needs a torch policy: add --policy torch"),
         ("bf16", True, "bf16 True needs a torch policy: add --policy torch"),
