@@ -5,6 +5,7 @@ cdef extern from "../../engine/core/vec.h" nogil:
     ctypedef struct hr_env:
         int32_t agents, obs_size, action_size, mask_size
     ctypedef struct hr_vec:
+        uint64_t size
         const hr_env *env
         int64_t worlds, rows
         int32_t autoreset
@@ -20,6 +21,7 @@ cdef extern from "../../engine/core/pool.h" nogil:
         void *arg
         int64_t tasks
     ctypedef struct hr_pool_api:
+        uint64_t size
         void (*run)(hr_pool *, hr_task_fn, void *, int64_t) noexcept
         void (*submit)(hr_pool *, hr_job *) noexcept
         void (*wait)(hr_pool *, hr_job *) noexcept

@@ -67,6 +67,14 @@ def _aligned_floats(array, shape, name):
     return array
 
 
+cdef int check_built(uint64_t size, uint64_t expected) except -1:
+    """ImportError where the engine was built from other sources than this module."""
+    if size != expected:
+        raise ImportError("headrace.engine and headrace.trainers come from different builds: "
+                          "install headrace again")
+    return 0
+
+
 def _same(name, given, expected):
     """ArgumentError unless a size is what it has to be."""
     if given != expected:
@@ -116,6 +124,7 @@ cdef class Workers:
         if pool is not None:
             self.api = <const hr_pool_api *>PyCapsule_GetPointer(pool_api, "headrace.hr_pool_api")
             self.pool = <hr_pool *>PyCapsule_GetPointer(pool, "headrace.hr_pool")
+            check_built(self.api.size, sizeof(hr_pool_api))
         self.threads = self.api.threads(self.pool)
 
 
@@ -795,6 +804,7 @@ cdef class Collector:
             raise ArgumentError(f"horizon is {horizon}: expected at least 1")
         self.net, self.vec, self.workers, self.horizon = net, vec, workers, horizon
         c.vec = <hr_vec *>PyCapsule_GetPointer(vec, "headrace.hr_vec")
+        check_built(c.vec.size, sizeof(hr_vec))
         if c.vec.autoreset != HR_SAME_STEP:
             raise ArgumentError("autoreset_mode must be 'SameStep' for collection")
         for name, own, theirs in (

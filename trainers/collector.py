@@ -78,6 +78,8 @@ class FusedCollector:
         )
         self._rollout = self._native.new_rollout()
         self._started = False
+        self._under_way = 0  # shares that step the environments
+        self._failure: dict[str, Any] | None = None  # of an HR_CHECK, until it is raised
 
     def new_rollout(self) -> Rollout:
         """A rollout for `collect(..., into=...)`, so that several can be there at once."""
@@ -98,11 +100,15 @@ class FusedCollector:
             ArgumentError: weights or a rollout of another shape.
             Stopped: the StopFlag was raised. The environments stand in the middle of a rollout,
                 each block elsewhere: restore them before they are used again.
-            CallOrderError: the environments were never reset, or are in flight.
+            CallOrderError: the environments were never reset, are in flight or being stepped.
         """
         self._check_ready()
         rollout = self._rollout if into is None else into
-        fault = self._native.collect(weights, rollout)
+        self.begin()
+        try:
+            fault = self._native.collect(weights, rollout)
+        finally:
+            self.end()
         self._check(fault, self._native.step - self._native.horizon)
         return rollout
 
@@ -123,6 +129,24 @@ class FusedCollector:
         self._native.split(replicas)
         shares: list[_native.Share] = self._native.shares
         return shares
+
+    def begin(self) -> None:
+        """Claims the environments before shares are started: nobody else may step them until as
+        many `end` have come.
+
+        Raises:
+            CallOrderError: somebody else steps them.
+        """
+        if self._under_way == 0:
+            self._failure = self._failure or self.vec.core.take_failure()
+            self.vec.core.acquire()
+        self._under_way += 1
+
+    def end(self) -> None:
+        """Ends what `begin` began."""
+        self._under_way -= 1
+        if self._under_way == 0:
+            self.vec.core.release()
 
     def finish(self, rollout: Rollout, *, actors_ahead: int) -> None:
         """Makes a rollout whole when all shares have filled their parts; actors_ahead: rollouts
@@ -151,7 +175,7 @@ class FusedCollector:
 
     def _check(self, fault: tuple[Any, ...] | None, began: int) -> None:
         """Raises for what went wrong in a rollout that began `began` steps into the run."""
-        failure = self.vec.core.take_failure()
+        failure, self._failure = self._failure or self.vec.core.take_failure(), None
         if failure is not None:
             raise CheckError(f"environment {self.vec.spec_.name!r}: {failure}")
         if fault is not None and fault[0] == "stopped":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 import time
 from contextlib import closing
 from pathlib import Path
@@ -20,6 +21,7 @@ from .policy import PolicySpec, TensorError
 from .run import Run, RunError, Tensors
 from .seeds import EVALUATION, world_seeds
 from .settings import check, required, setting
+from .trust import check_env
 
 Returns = NDArray[np.float64]
 
@@ -41,6 +43,11 @@ class EvalConfig:
         None, "step of the checkpoint to load (default: the newest)", low=0
     )
     threads: int | None = setting(None, "threads that step (default: every usable CPU)", low=1)
+    env: str | None = setting(
+        None,
+        "the environment's file, where the run has one of your own with which nobody has trained "
+        "on this computer, or which has changed since",
+    )
     policy: str | None = setting(
         None, "the policy's file, net.py:Net, where the run has one of your own"
     )
@@ -56,7 +63,7 @@ class EvalResult:
     env: str
     run: str
     checkpoint: int  # step after which the policy was saved
-    episodes: int
+    episodes: int  # fewer than asked for where agents took no part in some
     sample: bool  # False: the likeliest action each time
     seed: int
     return_mean: float
@@ -88,11 +95,13 @@ def load_agent(
 
     Raises:
         RunError: no run there, no such checkpoint, or a damaged one.
-        ConfigError: the run's policy is code of the user's, which must be given again.
+        ConfigError: the run's policy or environment is code, which must be given again.
     """
     folder = Run.open(config.run)
     trained, _ = folder.read_config()
     check_policy(trained, config.policy if module is None else trained.policy)
+    quoted = shlex.quote(str(folder.path))
+    check_env(trained.env, config.env, f"headrace eval {quoted} --env {{env}}")
     step = folder.latest() if config.checkpoint is None else config.checkpoint
     tensors = folder.load_policy(step)
     rows = whole_worlds(trained, rows)
@@ -135,7 +144,7 @@ def evaluate(run: str, **given: Any) -> EvalResult:
         env=trained.env,
         run=config.run,
         checkpoint=agent.checkpoint,
-        episodes=config.episodes,
+        episodes=len(returns),
         sample=config.sample,
         seed=config.seed,
         return_mean=float(returns.mean()),
@@ -180,34 +189,83 @@ def _check_fit(policy: PolicySpec, tensors: Tensors, checkpoint: Path) -> None:
 
 def _play(vec: AnyVecEnv, player: Any, config: EvalConfig) -> tuple[Returns, Returns]:
     """Returns and lengths, float64 [episodes] each: the first episode of every row, then the
-    second of every row, and so on."""
-    rows = np.arange(vec.num_envs)
-    quota = -(-config.episodes // vec.num_envs)  # episodes of each row
-    played = np.zeros(vec.num_envs, np.int64)
-    returns, lengths = (np.zeros((quota, vec.num_envs)) for _ in range(2))
-    total, length = np.zeros(vec.num_envs, np.float32), np.zeros(vec.num_envs, np.int64)
+    second of every row, and so on; without those in which a row took no part."""
+    tally = _Tally(vec, quota=-(-config.episodes // vec.num_envs))
     arrays, obs = vec.buffers.arrays, vec.buffers.obs
     key = int(world_seeds(config.seed, 1, EVALUATION)[0])
     step = 0
-    while played.min() < quota:
+    while tally.played.min() < tally.quota:
         there = np.array(arrays.get("present", True), np.bool_)
         actions = player.act(obs, arrays.get("mask"), greedy=not config.sample, seed=key, step=step)
         _, rewards, terminated, truncated, _ = vec.step(actions)
+        _check_rewards(vec, rewards, step)
         step += 1
-        total += np.where(there, rewards, 0.0).astype(np.float32)
-        length += there
         done = terminated | truncated
-        ended = rows[done & (played < quota)]
-        returns[played[ended], ended] = total[ended]
-        lengths[played[ended], ended] = length[ended]
-        played[ended] += 1
-        total[done], length[done] = 0.0, 0
+        tally.add(there, rewards, done)
         player.ended(done)
-        if length[played < quota].max(initial=0) >= MAX_STEPS:
+        if tally.longest() >= MAX_STEPS:
             raise HeadraceError(
-                f"{int((played < quota).sum())} of {vec.num_envs} episodes had not ended after "
-                f"{MAX_STEPS} steps; give the environment a time limit (.max_steps)"
+                f"{int((tally.played < tally.quota).sum())} of {vec.num_envs} episodes had not "
+                f"ended after {MAX_STEPS} steps; give the environment a time limit (.max_steps)"
             )
-    if not np.isfinite(returns).all():
-        raise HeadraceError(f"environment {name_of(vec)!r} gave a reward that is no number")
-    return returns.ravel()[: config.episodes], lengths.ravel()[: config.episodes]
+    there = ~np.isnan(tally.lengths.ravel())
+    if not there.any():
+        raise HeadraceError(f"no agent of environment {name_of(vec)!r} took part in any episode")
+    returns, lengths = tally.returns.ravel()[there], tally.lengths.ravel()[there]
+    return returns[: config.episodes], lengths[: config.episodes]
+
+
+class _Tally:
+    """The first `quota` episodes of every row.
+
+    Attributes:
+        returns, lengths: float64 [quota, rows]; NaN where a row took no part in an episode of its
+            world.
+        played: episodes that each row has had, int64 [rows].
+    """
+
+    def __init__(self, vec: AnyVecEnv, quota: int) -> None:
+        rows = vec.num_envs
+        self.quota = quota
+        self.returns, self.lengths = (np.zeros((quota, rows)) for _ in range(2))
+        self.played = np.zeros(rows, np.int64)
+        self._rows, self._agents = np.arange(rows), vec.agents
+        self._world_over = vec.buffers.arrays.get("world_over")
+        self._total, self._length = np.zeros(rows), np.zeros(rows, np.int64)
+        self._waited = np.zeros(rows, np.int64)  # steps since the row's last end
+        self._had = np.zeros(rows, np.bool_)  # an end since its world began
+
+    def add(self, there: NDArray[np.bool_], rewards: NDArray[Any], done: NDArray[np.bool_]) -> None:
+        """One step: who took part, and what came of it, [rows] each."""
+        self._total += rewards
+        self._length += there
+        self._waited += 1
+        self._had |= done
+        self._end(done, self._total, self._length)
+        if self._world_over is not None:
+            over = np.repeat(self._world_over, self._agents)
+            nothing = np.full(len(over), np.nan)
+            self._end(over & ~self._had, nothing, nothing)
+            self._had &= ~over
+
+    def _end(self, rows: NDArray[np.bool_], totals: NDArray[Any], lengths: NDArray[Any]) -> None:
+        ended = self._rows[rows & (self.played < self.quota)]
+        self.returns[self.played[ended], ended] = totals[ended]
+        self.lengths[self.played[ended], ended] = lengths[ended]
+        self.played[ended] += 1
+        self._total[rows], self._length[rows], self._waited[rows] = 0.0, 0, 0
+
+    def longest(self) -> int:
+        """Steps of the longest episode that is waited for."""
+        return int(self._waited[self.played < self.quota].max(initial=0))
+
+
+def _check_rewards(vec: AnyVecEnv, rewards: NDArray[Any], step: int) -> None:
+    """HeadraceError for the first reward that is not finite."""
+    bad = ~np.isfinite(rewards)
+    if bad.any():
+        row = int(bad.argmax())
+        raise HeadraceError(
+            f"environment {name_of(vec)!r}: the reward of row {row} is {rewards[row]} at step "
+            f"{step}"
+        )

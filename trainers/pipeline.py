@@ -131,7 +131,9 @@ class Pipeline:
             shares = collector.split(replicas)
             if self._inflight:
                 self._slots = _native.Slots(learner.weights, collector.threads + 1)
-            self._actors: list[Any] = [_Blocks(share, learner, self._slots) for share in shares]
+            self._actors: list[Any] = [
+                _Blocks(collector, share, learner, self._slots) for share in shares
+            ]
         else:
             if replicas != 1:
                 raise ArgumentError(
@@ -285,23 +287,30 @@ class _Actor:
 class _Blocks(_Actor):
     """Some blocks of a FusedCollector, as jobs of its pool: no thread, no Python."""
 
-    def __init__(self, share: Any, learner: Any, slots: Any) -> None:
+    def __init__(self, collector: FusedCollector, share: Any, learner: Any, slots: Any) -> None:
         """slots: weights to pick up in flight; None: those at the start of each rollout."""
         super().__init__()
+        self._collector = collector
         self._share, self._learner, self._slots = share, learner, slots
 
     def _start(self, rollout: Any) -> None:
         weights = self._learner.weights if self._slots is None else None
-        self._share.start(rollout, weights, self._slots)
+        self._collector.begin()
+        try:
+            self._share.start(rollout, weights, self._slots)
+        except BaseException:
+            self._collector.end()
+            raise
 
     def ready(self) -> bool:
         return bool(self._share.done())
 
     def _wait(self) -> None:
         self._share.wait()
+        self._collector.end()
 
     def close(self) -> None:
-        self._share.wait()
+        self.wait()
 
 
 class _Thread(_Actor):

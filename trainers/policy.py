@@ -27,6 +27,7 @@ from ._native import Net, Weights
 
 Params = NDArray[np.float32]
 
+MAX_HEADS = 32768  # elements of an action: each draws from a stream of its own
 OBS_CLIP = 10.0  # bound of normalised observations
 HIDDEN_GAIN = math.sqrt(2.0)  # of the orthogonal initialisation, as CleanRL's PPO has it
 POLICY_GAIN = 0.01  # actions start out near uniform
@@ -82,8 +83,15 @@ class PolicySpec:
             separate: policy and value have trunks of their own instead of one for both.
 
         Raises:
-            ArgumentError: a width below 1, too many layers, or an unknown activation.
+            ArgumentError: a width below 1, too many layers, an unknown activation, or actions of
+                more than MAX_HEADS elements.
         """
+        elements = sum(field.size for field in spec.action_fields)
+        if elements > MAX_HEADS:
+            raise ArgumentError(
+                f"environment {spec.name!r} has actions of {elements} elements: at most "
+                f"{MAX_HEADS} are supported"
+            )
         widths = tuple(int(width) for width in hidden)
         if any(width < 1 for width in widths):
             raise ArgumentError(f"hidden is {widths}: every width must be at least 1")
@@ -224,6 +232,10 @@ class PolicySpec:
         plain = self.weights(params)
         if "obs.mean" not in tensors:
             return plain
+        for name in ("obs.mean", "obs.scale"):
+            if name not in tensors or tensors[name].shape != (self.features,):
+                got = tensors[name].shape if name in tensors else "missing"
+                raise TensorError(f"tensor {name!r} is {got}: expected shape {(self.features,)}")
         mean, scale = (np.array(tensors[k], np.float32) for k in ("obs.mean", "obs.scale"))
         return Weights(plain.params, mean, scale)
 

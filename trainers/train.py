@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -26,6 +27,7 @@ from .rollout import Stopped
 from .run import Run, RunError, Tensors
 from .seeds import TRAINING
 from .settings import ConfigError, settings
+from .trust import check_env, lasting_env, remember
 
 # What may change when a run is resumed.
 RESUMABLE = (
@@ -87,7 +89,8 @@ def train(
 
     Args:
         env: a shipped environment ("cartpole"), a file ("my_env.c") or a Python environment
-            ("gymnasium:LunarLander-v3"). May be left out with `resume`.
+            ("gymnasium:LunarLander-v3"). May be left out with `resume`, unless it is a file that
+            was never trained with on this computer, or has changed since.
         resume: the folder of a run to continue from its newest checkpoint. Only steps, target,
             threads, devices and how checkpoints are kept may then be given; and `policy`, which
             must be, where it is a file or an object of yours: opening a run executes nothing.
@@ -341,7 +344,7 @@ def preset_of(env: str | Path) -> Path | None:
 
 def _begun(env: str, given: Mapping[str, Any], module: Any) -> Session:
     """A new run: configured, its environments made, its folder with config.toml written."""
-    config = configure(_lasting(env), preset_of(env), given)
+    config = configure(lasting_env(env), preset_of(env), given)
     config = config.replace(policy=lasting_policy(config.policy))
     if config.policy != "native":
         require_torch(config.policy)
@@ -351,6 +354,7 @@ def _begun(env: str, given: Mapping[str, Any], module: Any) -> Session:
     try:
         session = Session(config, vec, module)
         session.run = Run.create(config, name_of(vec))
+        remember(config.env)
         session.run.write_config(config, session.build_table())
     except BaseException:
         vec.close()
@@ -362,8 +366,10 @@ def _resumed(run: Run, env: str | Path | None, given: dict[str, Any], module: An
     """A run continued from its newest checkpoint."""
     saved, _ = run.read_config()
     check_policy(saved, given.pop("policy", None))
-    if env is not None and _lasting(str(env)) != saved.env:
+    if env is not None and lasting_env(str(env)) != saved.env:
         raise ConfigError(f"env cannot change when a run is resumed: it is {saved.env}")
+    again = f"headrace train {{env}} --resume {shlex.quote(str(run.path))}"
+    check_env(saved.env, None if env is None else str(env), again)
     for name in given:
         reject_unknown(name, settings(TrainConfig))
         if name not in RESUMABLE:
@@ -391,14 +397,3 @@ def _resumed(run: Run, env: str | Path | None, given: dict[str, Any], module: An
 def _environments(config: TrainConfig) -> AnyVecEnv:
     rows = config.num_envs or default_rows(config)
     return environments(config, rows, config.threads, config.seed, TRAINING)
-
-
-def _lasting(env: str) -> str:
-    """What the environment is called in every folder and process: a shipped name, else the
-    absolute path of its file (my_env.py:Snake keeps what follows the colon)."""
-    known = registered().get(env)
-    if known is not None:
-        return env if known.shipped else str(known.path)
-    file, colon, member = env.partition(":") if not Path(env).is_file() else (env, "", "")
-    path = Path(file).expanduser()
-    return f"{path.resolve()}{colon}{member}" if path.is_file() else env

@@ -1,5 +1,7 @@
 """Evaluation: fair episodes, repeatable figures, and what is refused."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -101,3 +103,24 @@ def test_weights_of_another_shape_are_refused(run):
         folder.save(step, {**tensors, name: np.zeros((3, 3), np.float32)}, {}, keep=99)
         with pytest.raises(RunError, match=rf"{name}' is float32 \[3, 3\], expected"):
             headrace.evaluate(run, checkpoint=step)
+
+
+WORLDS = Path(__file__).parent / "worlds"
+
+
+def test_agents_that_left_are_told_of_the_end(tmp_path):
+    """Ten steps of 1 for the one, three of 2 for the other, which is away when the world ends."""
+    run = headrace.train(
+        str(WORLDS / "leave.c"), run_dir=str(tmp_path / "r"), steps=1000, num_envs=64, horizon=8
+    ).run
+    result = headrace.evaluate(run, episodes=8)
+    assert (result.episodes, result.return_min, result.return_max) == (8, 6.0, 10.0)
+    assert (result.return_mean, result.length_mean) == (8.0, 6.5)
+
+
+def test_rewards_of_agents_that_are_away_count(tmp_path):
+    run = headrace.train(
+        str(WORLDS / "turns.c"), run_dir=str(tmp_path / "r"), steps=1000, num_envs=64, horizon=8
+    ).run
+    result = headrace.evaluate(run, episodes=8)
+    assert (result.return_min, result.return_max, result.length_mean) == (-1.0, 1.0, 2.0)

@@ -1,0 +1,86 @@
+"""Opening a run executes no code that nobody has named."""
+
+import re
+import shlex
+
+import pytest
+
+import headrace
+from headrace.trainers.settings import ConfigError
+
+SMALL = {"steps": 2000, "num_envs": 64, "horizon": 8}
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HEADRACE_DATA_DIR", str(tmp_path / "data"))
+
+
+@pytest.fixture
+def own(point, tmp_path):
+    """A file of this test alone."""
+    path = tmp_path / "my point.c"
+    path.write_text(point.read_text())
+    return path
+
+
+def moved(monkeypatch, tmp_path):
+    """Another user, or another computer: nothing is on record."""
+    monkeypatch.setenv("HEADRACE_DATA_DIR", str(tmp_path / "elsewhere"))
+
+
+def test_what_was_trained_with_is_evaluated_and_resumed(own):
+    run = headrace.train(str(own), run_dir="r", **SMALL).run
+    assert headrace.evaluate(run, episodes=4).episodes == 4
+    assert headrace.train(resume=run, steps=4000).steps >= 4000
+
+
+def test_a_file_that_was_never_named_is_not_executed(own, tmp_path, monkeypatch):
+    run = headrace.train(str(own), run_dir="r", **SMALL).run
+    moved(monkeypatch, tmp_path)
+    named = shlex.quote(str(own))
+    with pytest.raises(ConfigError, match=re.escape(f"headrace eval r --env {named}")):
+        headrace.evaluate(run, episodes=4)
+    with pytest.raises(ConfigError, match=re.escape(f"headrace train {named} --resume r")):
+        headrace.train(resume=run, steps=4000)
+    assert headrace.evaluate(run, episodes=4, env=str(own)).episodes == 4
+    assert headrace.evaluate(run, episodes=4).episodes == 4  # it is on record now
+    moved(monkeypatch, tmp_path / "again")
+    assert headrace.train(str(own), resume=run, steps=4000).steps >= 4000
+
+
+def test_a_file_that_has_changed_is_not_executed(own):
+    run = headrace.train(str(own), run_dir="r", **SMALL).run
+    own.write_text(own.read_text() + "\n/* changed */\n")
+    with pytest.raises(ConfigError, match="has changed since"):
+        headrace.evaluate(run, episodes=4)
+
+
+def test_a_run_cannot_name_another_file(own, tmp_path):
+    run = headrace.train(str(own), run_dir="r", **SMALL).run
+    other = tmp_path / "other.c"
+    other.write_text(own.read_text())
+    config = tmp_path / "r" / "config.toml"
+    config.write_text(config.read_text().replace(str(own), str(other)))
+    with pytest.raises(ConfigError, match=f"--env {other}"):
+        headrace.evaluate(run, episodes=4)
+    with pytest.raises(ConfigError, match=f"is not this run's: it is {other}"):
+        headrace.evaluate(run, episodes=4, env=str(own))
+
+
+def test_modules_that_a_gymnasium_id_names_count_as_code(tmp_path, monkeypatch):
+    (tmp_path / "evil.py").write_text("open('executed', 'w')")
+    monkeypatch.syspath_prepend(tmp_path)
+    run = headrace.train("cartpole", run_dir="r", **SMALL).run
+    config = tmp_path / "r" / "config.toml"
+    config.write_text(config.read_text().replace('"cartpole"', '"gymnasium:evil:Env-v0"'))
+    with pytest.raises(ConfigError, match="executes none"):
+        headrace.evaluate(run, episodes=4)
+    assert not (tmp_path / "executed").exists()
+
+
+def test_shipped_environments_need_no_record(tmp_path, monkeypatch):
+    run = headrace.train("cartpole", run_dir="r", **SMALL).run
+    moved(monkeypatch, tmp_path)
+    assert headrace.evaluate(run, episodes=4).episodes == 4
