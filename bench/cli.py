@@ -48,7 +48,7 @@ class LadderFlags(EnvFlags):
     """The flags of `headrace bench ladder`."""
 
     repeats: int = setting(5, "how often every rung is climbed", low=5, high=1000)
-    seconds: float = setting(15.0, "wall time of one run", above=0)
+    seconds: float = setting(12.0, "wall time of one run", above=0)
 
 
 BENCHMARKS = {

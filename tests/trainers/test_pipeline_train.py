@@ -73,7 +73,8 @@ def test_what_is_logged():
     assert {line["async/ess"] for line in lines("plain")} == {1.0}
     trained("late", **FIXED, max_lag=3, correction="decoupled")
     last = lines("late")[-1]
-    assert (last["async/lag"], last["async/lag_max"]) == (3.0, 3)
+    assert last["async/lag_max"] == 3
+    assert 2.7 < last["async/lag"] <= 3.0  # 25 updates, of which the first three lag less
     assert 0.5 < last["async/ess"] < 1.0
     assert Run.open("late").read_config()[0].async_
     assert "async = true\n" in (Path("late") / "config.toml").read_text()
@@ -113,3 +114,20 @@ def test_a_run_with_rollouts_in_flight_resumes(monkeypatch):
     resumed = headrace.train(resume="parts")
     assert resumed.steps >= STEPS
     assert lines("parts")[-1]["async/lag_max"] <= 2
+
+
+def test_python_environments_in_a_thread_of_their_own():
+    trained("gym", "gymnasium:CartPole-v1", steps=4000, async_=True, max_lag=2, num_envs=16,
+            batch_size=4, fill=0.7, threads=2, correction="vtrace")  # fmt: skip
+    last = lines("gym")[-1]
+    assert last["steps"] >= 4000
+    assert 0 <= last["async/lag"] <= last["async/lag_max"] <= 2
+    assert 0 < last["async/ess"] <= 1
+
+
+def test_torch_policies():
+    pytest.importorskip("torch")
+    trained("torch", policy="torch", steps=40_000, async_=True, inflight=False)
+    last = lines("torch")[-1]
+    assert last["async/lag_max"] == 1
+    assert last["async/ess"] is None

@@ -1,0 +1,94 @@
+"""Writes the tables of docs/async.md from bench/results: never typed by hand.
+
+headrace bench staleness --out bench/results/staleness.json
+headrace bench ladder --out bench/results/ladder.json
+python tools/async_tables.py            # --check only compares
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from readme_table import ROOT, load, replaced
+
+PAGE = ROOT / "docs" / "async.md"
+CORRECTIONS = ("none", "clip", "vtrace", "decoupled")
+
+
+def marks(name: str) -> tuple[str, str]:
+    """The comments between which a table stands."""
+    return f"<!-- {name}: written by tools/async_tables.py -->", f"<!-- end of {name} -->"
+
+
+def machine_of(document: dict[str, Any]) -> str:
+    """Where it was measured."""
+    machine = document["machine"]
+    return f"{machine['cpu']}, {machine['cores']} cores"
+
+
+def figure(each: dict[str, Any]) -> str:
+    """median (least … greatest); a dash for what could not be measured."""
+    if each["median"] is None:
+        return "-"
+    low, middle, high = (f"{each[k]:,.4g}" for k in ("min", "median", "max"))
+    return f"{middle} ({low} … {high})"
+
+
+def staleness_table(document: dict[str, Any]) -> str:
+    """One environment and lag a line, corrections in columns."""
+    cells = {each["name"]: each for each in document["results"]}
+    rows: dict[str, None] = {}
+    for name in cells:
+        rows.setdefault(name.rpartition("-")[0])
+    lines = [
+        f"| {machine_of(document)} | lag | {' | '.join(CORRECTIONS)} |",
+        "|---|--:" + "|--:" * 4 + "|",
+    ]
+    for row in rows:
+        env, _, lag = row.rpartition("-lag")
+        lines.append(
+            f"| {env} | {lag} | "
+            + " | ".join(figure(cells[f"{row}-{c}"]) for c in CORRECTIONS)
+            + " |"
+        )
+    notes = dict.fromkeys(
+        f"{each['env']}: {each['note'].split(';')[0]}" for each in document["results"]
+    )
+    return "\n".join([*lines, "", *(f"{note}." for note in notes)])
+
+
+def ladder_table(document: dict[str, Any]) -> str:
+    """One rung a line: speed, gain over the rung below and over the first, return."""
+    cells = {each["name"]: each for each in document["results"]}
+    rungs = [each for each in document["results"] if each["unit"] == "steps/s"]
+    lines = [
+        f"| {machine_of(document)} | steps/s | × rung below | × lockstep | return at equal time |",
+        "|---|--:|--:|--:|--:|",
+    ]
+    for at, rung in enumerate(rungs):
+        gains = [rung["median"] / base["median"] for base in (rungs[max(0, at - 1)], rungs[0])]
+        shown = " | ".join(f"{gain:.2f}" for gain in gains) if at else " | "
+        score = figure(cells[f"{rung['name']}-return"])
+        lines.append(f"| {rung['name']}: {rung['note']} | {figure(rung)} | {shown} | {score} |")
+    return "\n".join(lines)
+
+
+TABLES = {"staleness": staleness_table, "ladder": ladder_table}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--check", action="store_true", help="fail when the page is out of date")
+    check = parser.parse_args().check
+    text = new = PAGE.read_text()
+    for name, table in TABLES.items():
+        new = replaced(new, table(load(name)), *marks(name))
+    if check:
+        return int(new != text)
+    PAGE.write_text(new)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
