@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..engine._core import MAX_THREADS
 from .settings import ConfigError, Pairs, check, member, required, setting, settings, unknown
 
 if sys.version_info >= (3, 11):
@@ -66,7 +67,10 @@ class TrainConfig:
         low=1,
     )
     threads: int | None = setting(
-        None, "threads that collect and learn (default: every CPU usable here)", low=1, high=4096
+        None,
+        "threads that collect and learn (default: every CPU usable here)",
+        low=1,
+        high=MAX_THREADS,
     )
     params: Pairs = setting(
         (), "parameters and compile-time sizes of the environment: name=number,name=number"
@@ -134,7 +138,7 @@ class TrainConfig:
         True, "scale rewards by the running deviation of the discounted return"
     )
     normalize_advantage: bool = setting(
-        True, "scale the advantages of each minibatch to mean 0 and deviation 1"
+        True, "scale the advantages of each rollout to mean 0 and deviation 1"
     )
     async_: bool = setting(
         False, "collect the next rollout while learning from one (docs/async.md)"

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..engine._core import MAX_THREADS
 from ..engine.errors import HeadraceError
 from .batch import Codec
 from .config import TrainConfig
@@ -42,7 +43,9 @@ class EvalConfig:
     checkpoint: int | None = setting(
         None, "step of the checkpoint to load (default: the newest)", low=0
     )
-    threads: int | None = setting(None, "threads that step (default: every usable CPU)", low=1)
+    threads: int | None = setting(
+        None, "threads that step (default: every usable CPU)", low=1, high=MAX_THREADS
+    )
     env: str | None = setting(
         None,
         "the environment's file, where the run has one of your own with which nobody has trained "

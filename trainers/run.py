@@ -77,12 +77,15 @@ class Run:
         return run
 
     def write_config(self, config: TrainConfig, build: Mapping[str, str]) -> None:
-        """Writes config.toml: every setting, and the table [build] of hashes and versions."""
+        """Writes config.toml: every setting, and the table [build] of hashes and versions. Where
+        one is there already with another [build], that is kept among [[earlier_builds]]."""
+        earlier = self._builds_before(build)
         table = {key(item): getattr(config, item) for item in settings(TrainConfig)}
         params = dict(table.pop("params"))
         table.pop("run_dir")
         text = toml_lines(table) + "\n[params]\n" + toml_lines(params)
         text += "\n[build]\n" + toml_lines(build)
+        text += "".join("\n[[earlier_builds]]\n" + toml_lines(one) for one in earlier)
         _write_atomically(self.path / "config.toml", text.encode())
 
     def read_config(self) -> tuple[TrainConfig, dict[str, str]]:
@@ -90,12 +93,22 @@ class Run:
         file = self.path / "config.toml"
         table = read_toml(file)
         build = table.pop("build", {})
+        table.pop("earlier_builds", None)
         table = {member(name): value for name, value in table.items()}
         try:
             config = TrainConfig(**{**table, "run_dir": str(self.path)})
         except (ConfigError, TypeError) as error:
             raise RunError(f"{file} is damaged: {error}") from None
         return config, build
+
+    def _builds_before(self, build: Mapping[str, str]) -> list[dict[str, str]]:
+        """The builds that made the run before this one, the first first."""
+        file = self.path / "config.toml"
+        if not file.is_file():
+            return []
+        table = read_toml(file)
+        earlier, last = table.get("earlier_builds", []), table.get("build", {})
+        return [*earlier, last] if last and last != build else earlier
 
     def open_metrics(self, step: int) -> IO[str]:
         """metrics.jsonl opened for further lines; those from after `step` are dropped.

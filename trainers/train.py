@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -364,7 +365,7 @@ def _begun(env: str, given: Mapping[str, Any], module: Any) -> Session:
 
 def _resumed(run: Run, env: str | Path | None, given: dict[str, Any], module: Any) -> Session:
     """A run continued from its newest checkpoint."""
-    saved, _ = run.read_config()
+    saved, before = run.read_config()
     check_policy(saved, given.pop("policy", None))
     if env is not None and lasting_env(str(env)) != saved.env:
         raise ConfigError(f"env cannot change when a run is resumed: it is {saved.env}")
@@ -387,11 +388,23 @@ def _resumed(run: Run, env: str | Path | None, given: dict[str, Any], module: An
         except (KeyError, TypeError, ValueError) as error:
             checkpoint = run.checkpoint_path(run.latest())
             raise RunError(f"{checkpoint} does not fit its run or is damaged: {error}") from error
+        _warn_of_build(before, session.build_table())
         run.write_config(config, session.build_table())
     except BaseException:
         vec.close()
         raise
     return session
+
+
+def _warn_of_build(before: Mapping[str, str], build: Mapping[str, str]) -> None:
+    """Warns where a run goes on with other code, which may change its weights."""
+    changed = [name for name, value in build.items() if before and before.get(name) != value]
+    if changed:
+        warnings.warn(
+            f"the run was begun with another build ({', '.join(changed)} changed): it goes on, but "
+            "its weights are not those of an uninterrupted run",
+            stacklevel=4,
+        )
 
 
 def _environments(config: TrainConfig) -> AnyVecEnv:

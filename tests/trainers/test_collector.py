@@ -8,14 +8,16 @@ import pytest
 
 from headrace import make_vec
 from headrace.engine.errors import ArgumentError, CallOrderError, ClosedError
+from headrace.trainers._native import StopFlag
 from headrace.trainers.collector import FusedCollector
 from headrace.trainers.learner import NativeLearner
 from headrace.trainers.policy import PolicySpec, from_tiles, mask_tiles, seed_key, to_tiles
-from headrace.trainers.rollout import NonFiniteError
+from headrace.trainers.rollout import MaskError, NonFiniteError, Stopped
 
 ENGINE = Path(__file__).parents[1] / "engine" / "worlds"
 HERE = Path(__file__).parent / "worlds"
 FUSE = str(HERE / "fuse.c")
+SHUT = str(HERE / "shut.c")
 WORLDS = {
     "cartpole": ("cartpole", {}),
     "short": ("cartpole", {"max_steps": 7}),  # mostly truncations
@@ -396,4 +398,53 @@ def test_profile_tells_the_stages():
         assert seconds[stage] > 0
     assert seconds["loss"] == 0
     assert collector_of(vec, 32).profile() == {}
+    vec.close()
+
+
+def test_a_mask_that_allows_nothing_is_named():
+    vec = environments(SHUT, 150, shut=np.where(np.arange(150) == 131, 7, -1))
+    collector = collector_of(vec, 5)
+    weights = collector.policy.weights(spread_params(collector.policy))
+    collector.collect(weights)
+    with pytest.raises(MaskError, match="mask of row 131 allows no action at step 7") as e:
+        collector.collect(weights)
+    assert (e.value.row, e.value.step) == (131, 7)
+    vec.close()
+
+
+def test_nobody_else_steps_while_a_collector_does():
+    vec = environments("cartpole", 64)
+    collector = collector_of(vec, 4)
+    weights = collector.policy.weights(spread_params(collector.policy))
+    collector.begin()
+    for call in (lambda: vec.step(np.zeros(64, np.int64)), vec.reset, vec.close):
+        with pytest.raises(CallOrderError, match="stepped by a collector"):
+            call()
+    collector.end()
+    vec.step(np.zeros(64, np.int64))
+    vec.core.acquire()
+    with pytest.raises(CallOrderError):
+        collector.collect(weights)
+    vec.core.release()
+    collector.collect(weights)
+    vec.close()
+
+
+def test_a_raised_flag_stops_in_the_middle():
+    stop = StopFlag()
+    vec = environments("cartpole", 64)
+    collector = collector_of(vec, 4, stop=stop)
+    learner = NativeLearner(collector.policy, None, seed=0, stop=stop)
+    stop.request()
+    rollout = collector.collect(learner.weights)  # not armed
+    learner.learn(rollout, lr=1e-3)
+    stop.arm()
+    with pytest.raises(Stopped):
+        collector.collect(learner.weights)
+    with pytest.raises(Stopped):
+        learner.learn(rollout, lr=1e-3)
+    assert learner.version == 1
+    stop.arm(False)
+    learner.learn(rollout, lr=1e-3)
+    collector.collect(learner.weights)  # the environments are not claimed any more
     vec.close()

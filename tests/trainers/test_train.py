@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import signal
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -256,3 +257,82 @@ def test_every_setting_is_taken():
             default = ()
         other = headrace.train("cartpole", **{**rest, name: default})
         assert weights(other) != base, name
+
+
+# ---- interruptions inside an update --------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["collecting", "learning"])
+def test_an_update_that_is_broken_off_is_taken_back(monkeypatch, where):
+    """Its steps are lost; the run goes on from before it as if nothing had happened."""
+    monkeypatch.setattr(train_module, "SLOW_SECONDS", -1.0)  # every update counts as slow
+    options = {"seed": 4, "num_envs": 128, "horizon": 16, "steps": 128 * 16 * 6}
+    whole = headrace.train("cartpole", run_dir="whole", **options)
+    begun = []
+
+    class Interrupted(train_module.Session):
+        def __init__(self, *given):
+            super().__init__(*given)
+            name = "take" if where == "collecting" else "learn"
+            original = getattr(self._source, name)
+
+            def call(*given, **named):
+                begun.append(self.steps)
+                if len(begun) == 3:
+                    os.kill(os.getpid(), signal.SIGINT)
+                return original(*given, **named)
+
+            monkeypatch.setattr(self._source, name, call)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(train_module, "Session", Interrupted)
+        with pytest.raises(TrainingInterrupted) as stopped:
+            headrace.train("cartpole", run_dir="parts", **options)
+    assert len(begun) == 3
+    assert stopped.value.checkpoint.name == str(2 * 128 * 16)
+    assert weights(headrace.train(resume="parts")) == weights(whole)
+    assert [line["steps"] for line in metrics("parts")][-1] == 128 * 16 * 6
+
+
+def test_a_signal_is_heard_inside_native_code(monkeypatch):
+    """One update of these environments takes many minutes."""
+    take = train_module.Session._take
+
+    def soon(self, kept):
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        return take(self, kept)
+
+    monkeypatch.setattr(train_module.Session, "_take", soon)
+    shut = str(Path(__file__).parent / "worlds" / "shut.c")
+    with pytest.raises(TrainingInterrupted) as stopped:
+        headrace.train(
+            shut, run_dir="r", num_envs=64, horizon=10_000, params={"spin": 1_000_000}, threads=1
+        )
+    assert stopped.value.checkpoint.name == "0"
+
+
+def test_fast_updates_are_finished(monkeypatch):
+    monkeypatch.setattr(train_module, "SLOW_SECONDS", 1000.0)
+    steps = []
+
+    def interrupt(progress):
+        steps.append(progress.steps)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(train_module, "OBSERVER_SECONDS", 0.0)
+    with pytest.raises(TrainingInterrupted) as stopped:
+        headrace.train("cartpole", run_dir="r", steps=10**6, observer=interrupt)
+    assert stopped.value.checkpoint.name == str(steps[0])
+
+
+def test_another_build_is_told_and_kept_on_record(monkeypatch):
+    headrace.train("cartpole", run_dir="r", steps=10_000)
+    first = Run.open("r").read_config()[1]
+    monkeypatch.setattr(train_module, "build_table", lambda *_, **__: {**first, "isa": "another"})
+    with pytest.warns(UserWarning, match=r"begun with another build \(isa changed\)"):
+        headrace.train(resume="r", steps=20_000)
+    headrace.train(resume="r", steps=30_000)  # the same again: no warning
+    config = (Path("r") / "config.toml").read_text()
+    assert Run.open("r").read_config()[1]["isa"] == "another"
+    assert config.count("[[earlier_builds]]") == 1
+    assert config.index("[build]") < config.index(f'isa = "{first["isa"]}"')
