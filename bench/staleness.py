@@ -17,7 +17,7 @@ from .timing import Spread
 
 LAGS = (0, 1, 4, 16)
 CORRECTIONS = ("none", "clip", "vtrace", "decoupled")
-STEPS = {"cartpole": 1_000_000, "acrobot": 500_000}  # twice what training in turn needs, or more
+STEPS = {"cartpole": 1_000_000, "acrobot": 500_000}  # the outcome depends on it: docs/async.md
 HEADRACE = "headrace"
 Announce = Callable[[int, int], None]  # (runs done, runs in all)
 
