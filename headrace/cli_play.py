@@ -19,7 +19,7 @@ from .explain import rules
 from .flags import Verb
 from .recording import drawable
 from .terminal import LETTERS, Terminal, shrink, text_of
-from .trainers.settings import ConfigError, Pairs, setting
+from .trainers.settings import ConfigError, Pairs, load_params, setting
 
 _OVERSAMPLED = 4  # pixels drawn for each one shown, along each side
 _ASPECT = 1.5  # of a frame, width by height
@@ -127,7 +127,7 @@ class Played(Game):
     """A person acts for the first agent that is there, chance for the others."""
 
     def __init__(self, flags: PlayFlags) -> None:
-        params: dict[str, Any] = dict(flags.params)
+        params = load_params(flags.params)
         sizes = {name: int(value) for name, value in params.items() if name.isupper()}
         found = resolve(flags.env, defines=sizes)
         rows = found.spec.agents

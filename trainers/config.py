@@ -73,7 +73,9 @@ class TrainConfig:
         high=MAX_THREADS,
     )
     params: Pairs = setting(
-        (), "parameters and compile-time sizes of the environment: name=number,name=number"
+        (),
+        "parameters and compile-time sizes of the environment: name=number,name=number; an array: "
+        "name=FILE.npy",
     )
     policy: str = setting(
         "native",

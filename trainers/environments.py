@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-from typing import Any
 
 from ..engine.make import make_vec
 from ..engine.processes.sources import is_python
@@ -13,7 +12,7 @@ from ..engine.resolve import resolve
 from ..engine.vector import VecEnv
 from .config import DEFAULT_NUM_ENVS, PYTHON_NUM_ENVS, TrainConfig
 from .seeds import world_seeds
-from .settings import ConfigError
+from .settings import ConfigError, load_params
 
 AnyVecEnv = VecEnv | ProcessVecEnv
 
@@ -28,7 +27,7 @@ def whole_worlds(config: TrainConfig, rows: int) -> int:
     environments, whose agents are known once they are made."""
     if is_python(config.env):
         return rows
-    defines = {name: int(value) for name, value in config.params if name.isupper()}
+    defines = {n: int(v) for n, v in config.params if n.isupper() and not isinstance(v, str)}
     agents = resolve(config.env, defines=defines).spec.agents
     return -(-rows // agents) * agents
 
@@ -42,7 +41,7 @@ def environments(
     autoreset_mode: str = "SameStep",
 ) -> AnyVecEnv:
     """The run's environment, `rows` of it, with its parameters, each world with its own seed."""
-    params: dict[str, Any] = dict(config.params)
+    params = load_params(config.params)
     for name in params.keys() & inspect.signature(make_vec).parameters.keys():
         raise ConfigError(f"params: {name} is no parameter of an environment")
     python = is_python(config.env)

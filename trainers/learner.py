@@ -14,7 +14,7 @@ from . import _native
 from ._native import Rollout, StopFlag, Weights
 from .normalize import RunningMoments
 from .policy import PolicySpec, seed_key
-from .rollout import NonFiniteError, Stopped
+from .rollout import NonFiniteError, Stopped, check_sums
 
 RHO_MAX, C_MAX = 1.0, 1.0  # bounds of V-trace's ratios (Espeholt et al. 2018)
 WEIGHT_MAX = 5.0  # bound of the decoupled objective's weights
@@ -139,9 +139,10 @@ class NativeLearner:
         """One update from one rollout; `weights` are the next version afterwards.
 
         Raises:
-            NonFiniteError: the loss or the gradient is NaN or infinite.
+            NonFiniteError: the loss or the gradient is NaN or infinite, or sums overflow.
             Stopped: the StopFlag was raised; parameters are between two updates: restore them.
         """
+        check_sums(rollout, self.version)
         lag, lag_max = rollout.lag(self.version)
         fault, numbers = self._native.learn(rollout, lr, ent_coef, lagged=lag_max > 0)
         if fault is not None and fault[0] == "stopped":

@@ -55,6 +55,25 @@ class NonFiniteError(HeadraceError, ArithmeticError):
         self.name, self.update = name, update
 
 
+def check_sums(rollout: Rollout, update: int) -> None:
+    """NonFiniteError before an update learns from numbers that are finite each, but whose sums
+    are not."""
+    sums: tuple[tuple[str, Any, str], ...] = (
+        ("observation", rollout.obs_sums, "the squares of observations"),
+        ("reward", rollout.reward_sums, "the discounted returns"),
+        ("reward", rollout.moments, "the returns"),
+    )
+    for kind, found, what in sums:
+        if found is not None and not np.isfinite(found).all():
+            raise NonFiniteError(
+                f"{what} overflow in the rollout of update {update}: scale the {kind}s of the "
+                "environment down",
+                kind=kind,
+                value=float("inf"),
+                update=update,
+            )
+
+
 class SteppedRollout(Rollout):
     """A rollout in tiles (see Rollout), with what learners beside the native one need.
 

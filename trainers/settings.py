@@ -16,9 +16,11 @@ import typing
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from ..engine.errors import ArgumentError
 
-Pairs = tuple[tuple[str, float], ...]  # names with numbers, sorted by name
+Pairs = tuple[tuple[str, float | str], ...]  # names with numbers or .npy files, sorted by name
 
 
 class ConfigError(ArgumentError):
@@ -138,7 +140,9 @@ def _problem(item: Setting, value: Any) -> str | None:
         return None if fits and value else "a list of whole numbers of at least 1, such as 64,64"
     if kind == Pairs:
         pairs = _pairs(value)
-        fits = pairs is not None and all(isinstance(n, str) and _number(v) for n, v in pairs)
+        fits = pairs is not None and all(
+            isinstance(n, str) and (_number(v) or _is_array(v)) for n, v in pairs
+        )
         return None if fits else "names with numbers, such as gravity=3.7,force=12"
     fits = _whole(value) if kind is int else _number(value) and math.isfinite(value)
     noun = "a whole number" if kind is int else "a number"
@@ -170,8 +174,35 @@ def _converted(kind: Any, value: Any) -> Any:
         return tuple(int(v) for v in value)
     if kind == Pairs:
         pairs = _pairs(value) or ()
-        return tuple(sorted((n, int(v) if _whole(v) else float(v)) for n, v in pairs))
+        return tuple(sorted(((n, _number_or_file(v)) for n, v in pairs), key=lambda p: p[0]))
     return value
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, str) and value.endswith(".npy")
+
+
+def _number_or_file(value: Any) -> Any:
+    if _is_array(value):
+        return value
+    return int(value) if _whole(value) and abs(value) < 2**63 else float(value)
+
+
+def load_params(pairs: Pairs) -> dict[str, Any]:
+    """The parameters by name, arrays read from their files; ConfigError for a file that holds
+    none. Files of pickled objects are refused: reading one would run its code."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if isinstance(value, str):
+            try:
+                found[name] = np.load(value, allow_pickle=False)
+            except OSError as error:
+                raise ConfigError(f"params: {name}={value}: {error.strerror or error}") from error
+            except (ValueError, EOFError) as error:
+                raise ConfigError(f"params: {name}={value} holds no array: {error}") from None
+        else:
+            found[name] = value
+    return found
 
 
 def _pairs(value: Any) -> tuple[tuple[Any, Any], ...] | None:

@@ -17,7 +17,7 @@ from .learner import LearnStats
 from .nn import unroll
 from .normalize import RunningMoments
 from .policy import seed_key
-from .rollout import NonFiniteError, SteppedRollout
+from .rollout import NonFiniteError, SteppedRollout, check_sums
 from .torch_loss import LossOptions, LossRows, logp_and_entropy, ppo_loss
 from .torch_policy import Normalizer, TorchPolicy, TorchWeights
 
@@ -89,6 +89,7 @@ class TorchLearner:
             NonFiniteError: the loss or the gradient is NaN or infinite.
         """
         start = perf_counter()
+        check_sums(rollout, self.version)
         for optimizer in self._optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = lr

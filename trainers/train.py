@@ -346,7 +346,10 @@ def preset_of(env: str | Path) -> Path | None:
 def _begun(env: str, given: Mapping[str, Any], module: Any) -> Session:
     """A new run: configured, its environments made, its folder with config.toml written."""
     config = configure(lasting_env(env), preset_of(env), given)
-    config = config.replace(policy=lasting_policy(config.policy))
+    params = tuple(
+        (n, str(Path(v).resolve()) if isinstance(v, str) else v) for n, v in config.params
+    )
+    config = config.replace(policy=lasting_policy(config.policy), params=params)
     if config.policy != "native":
         require_torch(config.policy)
     if config.num_envs is None:

@@ -7,15 +7,25 @@ import naive
 import numpy as np
 import pytest
 from gymnasium import spaces
-from test_collector import FUSE, GAMMA, LAMBDA, WORLDS, collector_of, environments, spread_params
+from test_collector import (
+    FUSE,
+    GAMMA,
+    LAMBDA,
+    SHUT,
+    WORLDS,
+    collector_of,
+    environments,
+    spread_params,
+)
 
 from headrace import make_vec
 from headrace.engine.errors import ArgumentError, CallOrderError
+from headrace.trainers._native import StopFlag
 from headrace.trainers.actor import NativeActor
 from headrace.trainers.batch import Batch
 from headrace.trainers.learner import NativeLearner
 from headrace.trainers.policy import PolicySpec
-from headrace.trainers.rollout import NonFiniteError
+from headrace.trainers.rollout import MaskError, NonFiniteError, Stopped
 from headrace.trainers.stepped import SteppedCollector
 
 ARRAYS = ("obs", "actions", "logp", "value", "reward", "done", "bootstrap", "valid", "advantage")
@@ -321,4 +331,31 @@ def test_gymnasium_cartpole_collects_in_processes():
     assert (ro.reward[ro.valid > 0] == 1).all()
     assert len(ro.episode_lengths) > 4
     np.testing.assert_array_equal(ro.episode_lengths, ro.episode_returns)
+    vec.close()
+
+
+def test_a_mask_that_allows_nothing_is_named():
+    vec = environments(SHUT, 150, shut=np.where(np.arange(150) == 131, 7, -1))
+    policy = PolicySpec.from_env(vec.spec_, (16,))
+    collector = stepped_of(vec, policy, 5)
+    weights = policy.weights(spread_params(policy))
+    collector.collect(weights)
+    with pytest.raises(MaskError, match="mask of row 131 allows no action at step 7"):
+        collector.collect(weights)
+    vec.close()
+
+
+def test_a_raised_flag_stops_between_two_steps():
+    stop = StopFlag()
+    vec = environments("cartpole", 8)
+    policy = PolicySpec.from_env(vec.spec_, (16,))
+    collector = stepped_of(vec, policy, 5, stop=stop)
+    weights = policy.weights(spread_params(policy))
+    stop.arm()
+    stop.request()
+    with pytest.raises(Stopped):
+        collector.collect(weights)
+    stop.arm(False)
+    collector.settle()
+    assert collector.collect(weights).steps == 40
     vec.close()

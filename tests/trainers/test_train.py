@@ -16,6 +16,7 @@ from headrace.trainers import train as train_module
 from headrace.trainers.config import ASYNC_ONLY, TORCH_ONLY, TrainConfig
 from headrace.trainers.interrupt import TrainingInterrupted
 from headrace.trainers.metrics import METRICS
+from headrace.trainers.rollout import NonFiniteError
 from headrace.trainers.run import Run, RunFolderError
 from headrace.trainers.settings import ConfigError
 
@@ -336,3 +337,17 @@ def test_another_build_is_told_and_kept_on_record(monkeypatch):
     assert Run.open("r").read_config()[1]["isa"] == "another"
     assert config.count("[[earlier_builds]]") == 1
     assert config.index("[build]") < config.index(f'isa = "{first["isa"]}"')
+
+
+# ---- numbers that are too large --------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("scaled", [True, False])
+def test_rewards_whose_sums_overflow_are_named(scaled):
+    fuse = str(Path(__file__).parent / "worlds" / "fuse.c")
+    with pytest.raises(NonFiniteError, match=r"returns overflow .* scale the rewards") as e:
+        headrace.train(
+            fuse, num_envs=64, params={"pay": 3.0e38}, normalize_reward=scaled, run_dir="r"
+        )
+    assert e.value.kind == "reward"

@@ -4,6 +4,7 @@
 typedef struct {
     int32_t bad_obs;    /* step of the episode whose observation is NaN; 0: none */
     int32_t bad_reward; /* likewise for an infinite reward */
+    float pay;          /* reward of the others */
 } Params;
 
 typedef struct {
@@ -29,7 +30,7 @@ static inline void fuse_step(const Params *p, State *s, const Action a[], hr_out
     (void)a;
     (void)rng;
     s->steps += 1;
-    out->reward = s->steps == p->bad_reward ? HR_INFINITY : 1.0f;
+    out->reward = s->steps == p->bad_reward ? HR_INFINITY : p->pay;
 }
 
 static inline void fuse_observe(const Params *p, const State *s, Obs o[]) {
@@ -39,4 +40,5 @@ static inline void fuse_observe(const Params *p, const State *s, Obs o[]) {
 
 HR_ENV(fuse, HR_OBS(HR_FIELD(Obs, calm, 0.0f, 100.0f), HR_FIELD(Obs, wild, -1.0f, 1.0f)),
        HR_ACTION(HR_DISCRETE(Action, push, 2)),
-       HR_PARAMS(HR_PARAM(bad_obs, 0), HR_PARAM(bad_reward, 0)), .max_steps = 50)
+       HR_PARAMS(HR_PARAM(bad_obs, 0), HR_PARAM(bad_reward, 0), HR_PARAM(pay, 1.0f)),
+       .max_steps = 50)
