@@ -14,6 +14,7 @@ from .errors import ArgumentError, ArgumentTypeError
 
 _FORMAT = 1
 _HEADER = "header"
+_COUNTS = ("elapsed", "episode_length", "last_length", "steps")  # arrays of numbers >= 0
 
 
 @dataclass(frozen=True)
@@ -89,3 +90,7 @@ def check_match(snapshot: Snapshot, expected: Snapshot) -> None:
         theirs = snapshot.arrays.get(name)
         if theirs is None or theirs.shape != array.shape or theirs.dtype != array.dtype:
             raise ArgumentError(f"snapshot does not fit: its array {name!r} is missing or differs")
+        if theirs.dtype == np.bool_ and (theirs.view(np.uint8) > 1).any():
+            raise ArgumentError(f"snapshot is damaged: flags in {name!r} are neither 0 nor 1")
+        if name in _COUNTS and (theirs < 0).any():
+            raise ArgumentError(f"snapshot is damaged: {name!r} holds a negative number")

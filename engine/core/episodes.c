@@ -18,14 +18,14 @@ static void add_world(const hr_vec *vec, int64_t world, double *totals) {
         totals[HR_EPISODE_TOTALS + m] += (double)vec->last_metrics[world * metrics + m];
 }
 
-/* Flags of eight rows, 0 or 1, of which `rows` exist; the first row's is the lowest byte. */
+/* Flags of eight rows, their lowest bits, of which `rows` exist; the first row's is the lowest byte. */
 static uint64_t flags_of(const uint8_t *flags, int64_t rows) {
     uint64_t word = 0;
     memcpy(&word, flags, rows < 8 ? (size_t)rows : 8);
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     word = __builtin_bswap64(word);
 #endif
-    return word;
+    return word & 0x0101010101010101u;
 }
 
 int64_t hr_count_episodes(const hr_vec *vec, int64_t lo, int64_t hi, double *totals) {

@@ -53,7 +53,7 @@ static inline int64_t next_clear(const uint8_t *flags, int64_t i, int64_t n) {
     return i;
 }
 
-/* One bit per flag, bit i for flags[i]; n is at most 64, each flag 0 or 1. */
+/* One bit per flag, bit i for the lowest bit of flags[i]; n is at most 64. */
 static inline uint64_t bits_of(const uint8_t *flags, int64_t n) {
     uint64_t bits = 0;
     int64_t i = 0;
@@ -63,9 +63,10 @@ static inline uint64_t bits_of(const uint8_t *flags, int64_t n) {
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
         word = __builtin_bswap64(word);
 #endif
+        word &= 0x0101010101010101u;
         bits |= word * 0x0102040810204080u >> 56 << i; /* gathers the eight low bits */
     }
-    for (; i < n; i++) bits |= (uint64_t)flags[i] << i;
+    for (; i < n; i++) bits |= (uint64_t)(flags[i] & 1) << i;
     return bits;
 }
 

@@ -47,6 +47,27 @@ def test_the_same_thousand_steps_again(env: str, mode: str) -> None:
     assert vec.statistics() == statistics
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("pending", 255), ("terminated", 2), ("present", 128), ("elapsed", -1), ("steps", -3)],
+)
+def test_damaged_arrays_are_refused(name: str, value: int) -> None:
+    vec = make_vec("cartpole", 65)
+    vec.reset(seed=1)
+    snapshot = vec.snapshot()
+    arrays = {key: array.copy() for key, array in snapshot.arrays.items()}
+    raw = arrays[name].view(np.uint8) if arrays[name].dtype == np.bool_ else arrays[name]
+    raw[64] = value
+    damaged = Snapshot.from_bytes(dataclasses.replace(snapshot, arrays=arrays).to_bytes())
+    before = vec.snapshot().to_bytes()
+    with pytest.raises(ArgumentError, match=f"snapshot is damaged: .*{name!r}"):
+        vec.restore(damaged)
+    assert vec.snapshot().to_bytes() == before
+    arrays = {**snapshot.arrays, "totals": snapshot.arrays["totals"][:-1]}
+    with pytest.raises(ArgumentError, match="its array 'totals' is missing or differs"):
+        vec.restore(dataclasses.replace(snapshot, arrays=arrays))
+
+
 def test_into_another_batch_and_through_bytes() -> None:
     vec = make_vec(WALK, 5, slip=[0.0, 0.1, 0.2, 0.3, 0.4])
     vec.reset(seed=8)
