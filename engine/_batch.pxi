@@ -305,6 +305,17 @@ cdef class Vec:
         self.library.env.draw(&self.vec.batch, world, &target)
         self.library.raise_pending()
 
+    def metrics(self, int64_t world):
+        """What the metrics of a world's running episode are now, float32 [metrics_size]."""
+        cdef const hr_env *env = self.library.env
+        self.check_idle()
+        if not 0 <= world < self.worlds:
+            raise ValueError(f"world is {world}: worlds are 0 to {self.worlds - 1}")
+        values = np.zeros(env.metrics_size, np.float32)
+        if env.metrics != NULL:
+            env.metrics(&self.vec.batch, world, <float *>cnp.PyArray_DATA(<cnp.ndarray>values))
+        return values
+
     def take_failure(self):
         """The HR_CHECK that failed since the last call, {message, file, line, world}, or None."""
         cdef hr_failure *failure = self.library.env.failure

@@ -67,9 +67,9 @@ class Flight:
                 "autoreset_mode='Disabled' reset it first, with options={'reset_mask': ...}"
             )
         read(actions, rows)
+        self._stepper.submit(np.ascontiguousarray(worlds))
         self._flying[worlds] = True
         self.in_flight += len(worlds)
-        self._stepper.submit(np.ascontiguousarray(worlds))
 
     def recv(self, worlds: int) -> tuple[np.ndarray, np.ndarray]:
         """Waits for the first `worlds` worlds: (int64 world numbers, int64 rows), ascending."""
@@ -86,10 +86,10 @@ class Flight:
 
     def launch_all(self) -> None:
         """Starts a step of all worlds, none of which is in flight; their actions are checked."""
+        self._stepper.submit(self._all_worlds)
         self._handed = self._all_rows
         self._flying[:] = True
         self.in_flight = len(self._flying)
-        self._stepper.submit(self._all_worlds)
 
     def land_all(self) -> None:
         """Waits for all worlds after `launch_all`."""

@@ -275,8 +275,21 @@ static int64_t send_away(hr_async *async, const int64_t *ids, int64_t n) {
     return -1;
 }
 
+/* In a forked child: goes on from nothing, where nothing was in flight at the fork. */
+static bool start_anew(hr_async *async) {
+    if (async->in_flight > 0) return false;
+    free_groups(async->live); /* done, whether their threads could still say so or not */
+    async->live = NULL;
+    async->generation = hr_pool_generation(async->pool);
+    async->wanted = INT64_MAX;
+    atomic_store(&async->sleeper, 0);
+    pthread_mutex_init(&async->lock, NULL);
+    hr__word_init(&async->told);
+    return true;
+}
+
 int64_t hr_async_submit(hr_async *async, const int64_t *ids, int64_t n) {
-    if (is_forked(async)) return HR_ASYNC_FORKED;
+    if (is_forked(async) && !start_anew(async)) return HR_ASYNC_FORKED;
     group *part = NULL;
     if (async->pool != NULL) {
         part = new_group(async, n);

@@ -152,7 +152,8 @@ class World:
         self.over = timeout or not any(row.present for row in self.rows)
         for row in self.rows:
             begun = row.episode_length > 0 or row.carried != 0.0
-            if timeout and row.ends or self.over and begun and not (row.ended or row.ends):
+            cut = begun and not (row.ended or row.ends)
+            if (timeout and row.ends) or (self.over and cut):
                 row.truncated = True  # cut, together with its world
             if row.acted or row.ends:
                 row.deliver()

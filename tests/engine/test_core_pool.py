@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -259,12 +261,79 @@ def test_forked_child_is_told_that_the_flight_is_not_its_own():
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("threads", [None, 1, 2])
+def test_forked_child_goes_on_with_nothing_in_flight(threads):
+    batch = Batch(70)
+    stepper = _core.AsyncStepper(batch.core, None if threads is None else _core.Pool(threads))
+    fly(stepper, range(70))
+    stepper.wait(70)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            signal.alarm(60)
+            for _ in range(3):
+                fly(stepper, range(70))
+                stepper.wait(70)
+            stepper.close()
+            status = 0 if (batch.arrays["elapsed"].max() > 0) else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_claimed_batch_is_left_alone():
+    batch = Batch(3)
+    stepper = _core.AsyncStepper(batch.core)
+    batch.core.acquire()
+    for call in (
+        batch.core.step, batch.core.reset, batch.core.observe, batch.core.acquire,
+        batch.core.close, lambda: fly(stepper, [0]), lambda: batch.core.step_range(0, 1),
+        lambda: batch.core.metrics(0),
+    ):  # fmt: skip
+        with pytest.raises(CallOrderError, match="stepped by a collector"):
+            call()
+    batch.core.release()
+    batch.core.step()
+    fly(stepper, [0, 1])
+    with pytest.raises(CallOrderError, match="2 worlds are in flight"):
+        batch.core.acquire()
+
+
+def test_a_stepper_that_submits_excludes_other_steps():
+    """Without a pool the step runs inside `submit`, on whatever thread called it."""
+    batch = Batch(1)
+    hold = ctypes.c_int32.in_dll(ctypes.CDLL(batch.library.path), "drift_hold")
+    stepper = _core.AsyncStepper(batch.core)
+    hold.value = 1
+    thread = threading.Thread(target=fly, args=(stepper, [0]))
+    thread.start()
+    try:
+        while hold.value != 2:
+            time.sleep(0.001)
+        for call in (batch.core.step, batch.core.acquire, batch.core.close):
+            with pytest.raises(CallOrderError, match="1 worlds are in flight"):
+                call()
+    finally:
+        hold.value = 0
+        thread.join()
+    assert stepper.wait(1).tolist() == [0]
+    with pytest.raises(ValueError, match="worlds are 0 to 0"):
+        fly(stepper, [7])
+    assert batch.core.in_flight == 0
+
+
 def test_waiting_hears_signals():
     """Ctrl-C ends a wait for a world that takes long."""
-    batch = Batch(1, WORK=200_000_000)
+    batch = Batch(1)
+    hold = ctypes.c_int32.in_dll(ctypes.CDLL(batch.library.path), "drift_hold")
     stepper = _core.AsyncStepper(batch.core, _core.Pool(2))
-    batch.core.step_range(0, 0)
+    hold.value = 1
     fly(stepper, [0])
+    while hold.value != 2:  # until the other thread is inside the step
+        time.sleep(0.001)
 
     def interrupt(signum, frame):
         raise KeyboardInterrupt
@@ -275,5 +344,6 @@ def test_waiting_hears_signals():
         with pytest.raises(KeyboardInterrupt):
             stepper.wait(1)
     finally:
+        hold.value = 0
         signal.signal(signal.SIGALRM, before)
     assert stepper.wait(1).tolist() == [0]

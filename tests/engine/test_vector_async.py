@@ -161,3 +161,20 @@ def test_reset_hands_out_every_row_again() -> None:
     vec.reset(seed=0)
     vec.send([0, 0, 0, 0])
     assert vec.recv()[4]["env_id"].size == 2
+
+
+def test_a_send_that_fails_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    vec = make_vec("cartpole", 4, batch_size=2)
+    vec.reset(seed=0)
+
+    class Refusing:
+        def submit(self, worlds: np.ndarray) -> None:
+            raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(vec._flight, "_stepper", Refusing())
+        with pytest.raises(MemoryError):
+            vec.send([0, 0, 0, 0])
+    assert vec._flight.in_flight == 0
+    vec.send([0, 0, 0, 0])
+    assert len(vec.recv()[1]) == 2

@@ -173,6 +173,9 @@ ORDER: list[tuple[Callable[[VecEnv], Any], str]] = [
     (lambda vec: vec.recv(), "recv"),
     (lambda vec: vec.render(), "render"),
     (lambda vec: vec.snapshot(), "snapshot"),
+    (lambda vec: vec.draw(0), "draw"),
+    (lambda vec: vec.state, "state"),
+    (lambda vec: vec.get_attr("np_random_seed"), "get_attr"),
 ]
 
 
@@ -195,9 +198,17 @@ def test_close_twice_and_what_is_refused_afterwards(executor: str) -> None:
     vec.send([0, 0, 0])  # in flight: close waits for it
     vec.close()
     vec.close()
-    for call in (vec.reset, vec.statistics, lambda: vec.state, lambda: vec.set_params(gravity=1)):
+    for call in (
+        vec.reset,
+        vec.statistics,
+        lambda: vec.state,
+        lambda: vec.set_params(gravity=1),
+        lambda: vec.params,
+        lambda: vec.get_attr("gravity"),
+    ):
         with pytest.raises(ClosedError, match="after close"):
             call()
+    assert vec.core.closed
     np.testing.assert_array_equal(obs, make_vec("cartpole", 3).reset(seed=1)[0])
 
 

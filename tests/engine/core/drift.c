@@ -33,6 +33,9 @@ typedef struct {
 /* Steps of dead worlds so far, which the engine must not ask for. */
 __attribute__((visibility("default"))) _Atomic int32_t drift_violations;
 
+/* 1: steps wait until it is 0 again, and say 2 that they do. Set by tests. */
+__attribute__((visibility("default"))) _Atomic int32_t drift_hold;
+
 static uint32_t draw(hr_rng *rng) {
     return (uint32_t)((rng->key ^ rng->counter++ * 0x9E3779B97F4A7C15u) >> 13);
 }
@@ -44,6 +47,10 @@ static void step(const hr_batch *b, int64_t lo, int64_t hi) {
         uint32_t value = s->value * 1664525u + 1013904223u + draw(b->rng + w);
         int32_t ends = 0;
         if (s->dead) drift_violations++;
+        if (drift_hold) {
+            for (drift_hold = 2; drift_hold;) {
+            }
+        }
         for (volatile int32_t i = 0; i < WORK; i++) {
         }
         for (int k = 0; k < AGENTS; k++) {
