@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .spec import EnvSpec
 
 FINAL_OBS = ("dense", "object")
+_NONE = np.int8(0)
 
 
 class Infos:
@@ -49,13 +50,19 @@ class Infos:
         self._metrics = arrays["last_metrics"] if spec.metric_names else None
         self.always = self._mask is not None or self._present is not None
 
-    def build(self, ended: int, rows: np.ndarray | None = None) -> dict[str, Any]:
-        """Infos after a step in which `ended` rows ended (0 after a reset), of `rows` (int64;
-        None: all)."""
+    def build(
+        self, ended: int, rows: np.ndarray | None = None, worlds: np.ndarray | None = None
+    ) -> dict[str, Any]:
+        """Infos after a step in which `ended` rows ended, of `rows` (int64; None: all); or
+        after a reset (ended 0), with the masks of `worlds` (bool; None: all)."""
         infos: dict[str, Any] = {}
         if self._mask is not None:
-            infos["action_mask"] = self._taken(self._mask, rows)
-            infos["_action_mask"] = ~self._of_rows(self._pending, rows)
+            shown = ~self._pending if worlds is None else worlds & ~self._pending
+            shown = self._of_rows(shown, rows)
+            mask = self._taken(self._mask, rows)
+            # zeros where nothing is said, as in Gymnasium
+            infos["action_mask"] = mask if shown.all() else np.where(shown[:, None], mask, _NONE)
+            infos["_action_mask"] = shown
         if self._present is not None:
             infos["present"] = self._taken(self._present, rows)
         if ended:

@@ -137,9 +137,18 @@ def _refuse(
 
 
 def make_gymnasium_vec(
-    env: Any, num_envs: int = 1, *, max_episode_steps: int | None = None, **kwargs: Any
+    env: Any,
+    num_envs: int = 1,
+    *,
+    max_episode_steps: int | None = None,
+    time_limit: int = 0,
+    **kwargs: Any,
 ) -> VecEnv | ProcessVecEnv:
-    """What `gymnasium.make_vec` calls: Gymnasium's infos, rewards and name of the time limit."""
+    """What `gymnasium.make_vec` calls: Gymnasium's infos, rewards and name of the time limit.
+
+    time_limit: for single environments only, which get the same arguments.
+    """
+    del time_limit
     if max_episode_steps is not None:
         kwargs["max_steps"] = max_episode_steps
     kwargs.setdefault("final_obs", "object")

@@ -70,12 +70,13 @@ def registered() -> dict[str, Registration]:
 
 def _register_with_gymnasium(gymnasium_id: str, env: str, limit: int | None) -> None:
     # Gymnasium applies the time limit itself (TimeLimit around a single environment,
-    # max_episode_steps to a vector one), so the engine's own is off: max_steps=0.
+    # max_episode_steps to a vector one), so the engine's own is off: max_steps=0. A single
+    # environment is told it nevertheless, to tell its metrics where the wrapper cuts.
     gymnasium.registry.pop(gymnasium_id, None)
     gymnasium.register(
         gymnasium_id,
         entry_point="headrace.engine.single:SingleEnv",
         vector_entry_point="headrace.engine.make:make_gymnasium_vec",
         max_episode_steps=limit,
-        kwargs={"env": env, "max_steps": 0},
+        kwargs={"env": env, "max_steps": 0, "time_limit": limit or 0},
     )

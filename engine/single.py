@@ -21,11 +21,16 @@ class SingleEnv(gymnasium.Env):
     The world with seed s is world i of a VecEnv that was reset with seed s - i. Infos hold
     `action_mask` (int8) while the episode runs, where the environment has masks, and `metrics`
     (floats by name) at the step that ended it, where it has metrics.
+
+    time_limit: the step at which Gymnasium's TimeLimit cuts the episode, from outside; the
+    info of that step holds the metrics too.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 50}  # noqa: RUF012 (Gymnasium's)
 
-    def __init__(self, env: Any, *, render_mode: str | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, env: Any, *, render_mode: str | None = None, time_limit: int = 0, **kwargs: Any
+    ) -> None:
         """Arguments are those of `make_vec` for one world; errors likewise."""
         vec = make_vec(
             env,
@@ -39,6 +44,8 @@ class SingleEnv(gymnasium.Env):
             vec.close()
             raise ArgumentError(f"env {env!r} is written in Python: make it with gymnasium.make")
         self._vec = vec
+        self._time_limit = time_limit if vec.spec_.metric_names else 0
+        self._elapsed = vec.buffers.arrays["elapsed"]
         self.observation_space = self._vec.single_observation_space
         self.action_space = self._vec.single_action_space
         self.render_mode = render_mode
@@ -59,6 +66,9 @@ class SingleEnv(gymnasium.Env):
         """Takes one action: (observation, reward, terminated, truncated, info)."""
         obs, rewards, terminated, truncated, infos = self._vec.step(self._batched(action))
         info = self._info(infos)
+        if self._elapsed[0] == self._time_limit and "metrics" not in info:
+            values = self._vec.core.metrics(0).tolist()
+            info["metrics"] = dict(zip(self._vec.spec_.metric_names, values, strict=True))
         return self._first(obs), float(rewards[0]), bool(terminated[0]), bool(truncated[0]), info
 
     def render(self) -> np.ndarray:

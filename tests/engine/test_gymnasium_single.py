@@ -8,11 +8,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from batches import KART, MODES, PAIR, WALK, assert_same
+from batches import KART, MODES, PAIR, WALK, assert_same, sync_vec
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 
 import headrace
+from headrace.engine import registration
 from headrace.engine.errors import ArgumentError, ArgumentTypeError, CallOrderError, ClosedError
 from headrace.engine.registration import registered
 from headrace.engine.resolve import resolve
@@ -178,3 +179,44 @@ def test_single_errors() -> None:
     env.close()
     with pytest.raises(ClosedError, match="close"):
         env.step(0)
+
+
+def test_metrics_where_gymnasiums_time_limit_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registration, "_registry", dict(registration._registry))
+    headrace.register("walk", WALK, gymnasium_id="tests/Walk-v0", max_episode_steps=12)
+    single = gymnasium.make("tests/Walk-v0")
+    single.reset(seed=0)
+    for _ in range(12):
+        *_, truncated, info = single.step([2, 0])
+    assert truncated and info["metrics"]["steps"] == 12.0
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_masks_are_shown_where_gymnasium_shows_them(mode: str) -> None:
+    ours = headrace.make_vec("tetris", 3, autoreset_mode=mode, final_obs="object")
+    theirs = sync_vec("tetris", 3, mode)
+    rng = np.random.default_rng(0)
+    ends = 0
+    compare_masks(ours.reset(seed=4)[1], theirs.reset(seed=4)[1])
+    for step in range(120):
+        actions = rng.integers(0, ours.single_action_space.n, 3)
+        a, b = ours.step(actions), theirs.step(actions)
+        compare_masks(a[4], b[4])
+        ended = a[2] | a[3]
+        ends += int(ended.sum())
+        if mode == "Disabled" and ended.any():
+            chosen = ended
+        elif mode != "Disabled" and step % 10 == 9:
+            chosen = np.array([True, False, step % 20 == 9])
+        else:
+            continue
+        mask = {"reset_mask": chosen}
+        compare_masks(ours.reset(options=dict(mask))[1], theirs.reset(options=dict(mask))[1])
+    assert ends > 3
+
+
+def compare_masks(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
+    shape = ours["action_mask"].shape
+    none = {"action_mask": np.zeros(shape, np.int8), "_action_mask": np.zeros(shape[0], np.bool_)}
+    for key, absent in none.items():
+        np.testing.assert_array_equal(ours[key], theirs.get(key, absent), err_msg=key)
