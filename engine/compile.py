@@ -21,9 +21,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from . import compiler as running
 from . import cython_env
 from .errors import ArgumentError, CacheError, CompileError
 
@@ -53,12 +55,9 @@ _LEVEL_FEATURES = {  # in /proc/cpuinfo's words; each level includes the one bef
 _LEVELS = ("base", *_LEVEL_FEATURES)
 
 _ATTEMPTS = 5  # at a file that changes meanwhile
+_STALE = 3600.0  # seconds after which a folder that a build left behind is nobody's
+
 _INSTALL = "install gcc or clang, or run `pip install headrace[compiler]`"
-_PADDING_HINT = (
-    "Structs of an environment may contain no padding, because they are saved and compared byte "
-    "by byte: order the members from the largest type to the smallest, or fill the gap with a "
-    "member of your own (uint8_t unused[3];)."
-)
 
 
 def build(
@@ -91,9 +90,7 @@ def build(
     raise CompileError(f"{source} keeps changing while it is compiled: try again when it does not")
 
 
-def _build_once(
-    source: Path, sizes: dict[str, int], checked: bool, sanitize: bool
-) -> Path | None:
+def _build_once(source: Path, sizes: dict[str, int], checked: bool, sanitize: bool) -> Path | None:
     """The library; None when the source changed before the compiler had read all of it."""
     _check_defines(source, sizes)
     compiler = find_compiler()
@@ -201,6 +198,14 @@ def _temporary_cache() -> Path:
     return folder
 
 
+@functools.cache
+def _warn_of_cache(folder: Path, reason: str) -> None:
+    running.on_warning(
+        f"compiled environments are kept for this process only: {folder} cannot be used "
+        f"({reason}); set HEADRACE_CACHE_DIR to a folder that can be written"
+    )
+
+
 def cache_dir() -> Path:
     """The folder of compiled environments, made when it is not there.
 
@@ -223,7 +228,9 @@ def cache_dir() -> Path:
             return folder
     except OSError as refused:
         try:
-            return _temporary_cache()
+            temporary = _temporary_cache()
+            _warn_of_cache(folder, str(refused.strerror))
+            return temporary
         except OSError:
             raise CacheError(
                 f"compiled environments cannot be kept: neither {folder} ({refused.strerror}) nor "
@@ -273,10 +280,8 @@ def _check_defines(source: Path, defines: Mapping[str, int]) -> None:
 
 
 def _flags(compiler: list[str], checked: bool, sanitize: bool) -> list[str]:
-    if sanitize:  # any optimisation might give a variable that is never set a fitting value
-        flags = ["-O0", "-g"]
-    else:
-        flags = ["-O1", "-g"] if checked else ["-O3"]
+    # under sanitizers, any optimisation might give a variable that is never set a fitting value
+    flags = ["-O0", "-g"] if sanitize else ["-O1", "-g"] if checked else ["-O3"]
     if checked:
         flags.append("-DHR_CHECKED")
     flags.append("-mcpu=native" if platform.machine() in ("arm64", "aarch64") else "-march=native")
@@ -367,64 +372,28 @@ def _compile(
     else nothing is kept, since the name of the library would lie, and False is returned.
     """
     try:
+        _remove_stale(library.parent)
         with tempfile.TemporaryDirectory(dir=library.parent, prefix=".build-") as folder:
             partial = Path(folder) / "library.so"
-            done = subprocess.run(
-                [*command, str(c_file), "-o", str(partial), "-lm"],
-                capture_output=True,
-                text=True,
-                errors="replace",
-                check=False,
-                env={**os.environ, "LC_ALL": "C"},
-            )
+            code, said = running.run([*command, str(c_file), "-o", str(partial), "-lm"], source)
             if not is_unchanged():
                 return False
-            if done.returncode == 0:
+            if code == 0:
                 partial.replace(library)
                 return True
     except OSError as fault:
         raise CacheError(
             f"{source.name} cannot be compiled into {library.parent}: {fault.strerror}"
         ) from None
-    message = _readable(done.stderr)
-    hint = f"\n{_PADDING_HINT}" if "padded" in message else ""
-    raise CompileError(f"{source} does not compile:\n{message}{hint}")
+    sizes = [each[2:] for each in command if re.match(r"-D[A-Z]\w*=-?\d+$", each)]
+    raise CompileError(running.explained(source, said, sizes))
 
 
-_NOISE = re.compile(
-    r"cc1: |compilation terminated|In file included from|\s+from .*[:,]$|collect2: |"
-    r"clang: error: linker|\d+ (warning|error)s? (and \d+ errors? )?generated|fatal error: too many"
-)
-_BLOCK = re.compile(
-    r".*: In function '|.*: At top level:|(.*:\d+:\d+: (fatal error|error|warning)|(.*: )?note): "
-)
-_OUR_FUNCTION = re.compile(r".*: In function 'hr__")
-_FOLLOWS = re.compile(
-    r".*: error: expression in static assertion is not"
-    r"|note: \(skipping |.*: note: (expanded from|expression evaluates)"
-)
-_REQUIREMENT = re.compile(r"failed due to requirement '.*': ")
-
-
-def _readable(stderr: str) -> str:
-    """The compiler's text without the lines that say nothing to an author.
-
-    Left out are how the headers were included, what headrace's macros look like inside, errors
-    that its own functions repeat, and a message that came before.
-    """
-    lines = [line for line in stderr.splitlines() if not _NOISE.match(line)]
-    kept: list[str] = []
-    seen: set[str] = set()
-    inside, skipping = False, False
-    for line in lines:
-        if _BLOCK.match(line):
-            heading = "In function" in line or "At top level" in line
-            note = "note: " in line
-            if heading:
-                inside = bool(_OUR_FUNCTION.match(line)) and bool(seen)
-            skipping = inside or line in seen or bool(_FOLLOWS.match(line)) or (note and skipping)
-            if not heading and not note and not skipping:
-                seen.add(line)
-        if not skipping:
-            kept.append(_REQUIREMENT.sub("failed: ", line))
-    return "\n".join(kept) or stderr.strip() or "the compiler gave no reason"
+def _remove_stale(cache: Path) -> None:
+    """Removes what builds left behind that were killed."""
+    for folder in cache.glob(".build-*"):
+        try:
+            if time.time() - folder.stat().st_mtime > _STALE:
+                shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            pass  # another process was quicker
