@@ -1,7 +1,9 @@
 """The command `headrace`: finds the verb, runs it, and turns what went wrong into one sentence.
 
 Exit codes: 0 done, 1 failed, 2 bad arguments, 130 interrupted (after saving). People read
-stderr; stdout is for what was asked for: a table, or one JSON document with --json.
+stderr; stdout is for what was asked for: a table, or one JSON document with --json. A command
+that fails prints {"error": sentence} there, one that is interrupted {"interrupted": true, "run":
+its folder or null}; the sentence stands on stderr too.
 """
 
 from __future__ import annotations
@@ -9,8 +11,13 @@ from __future__ import annotations
 import difflib
 import importlib
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
 
 # verb: (module that holds its `main(argv) -> int`, what it does)
 VERBS = {
@@ -51,21 +58,26 @@ def _run(module: str, argv: list[str]) -> int:
     from .engine.errors import ArgumentError, ArgumentTypeError, AttributeNameError, HeadraceError
 
     debug = os.environ.get("HEADRACE_DEBUG", "") not in ("", "0")
+    as_json = "--json" in argv
     try:
-        return int(importlib.import_module(module, __package__).main(argv))
+        with _terminable(), _told_of_compiling():
+            return int(importlib.import_module(module, __package__).main(argv))
     except HeadraceError as error:
         if debug:
             raise
         bad = isinstance(error, (ArgumentError, ArgumentTypeError, AttributeNameError))
-        return _complain(str(error), BAD_ARGUMENTS if bad else FAILED)
+        return _complain(str(error), BAD_ARGUMENTS if bad else FAILED, as_json)
     except KeyboardInterrupt as error:
         if debug:
             raise
-        return _complain(str(error) or "interrupted", INTERRUPTED)
+        run = getattr(error, "run", None)
+        told = {"interrupted": True, "run": None if run is None else str(run)}
+        return _complain(str(error) or "interrupted", INTERRUPTED, as_json, told)
     except MemoryError as error:
         if debug:
             raise
-        return _complain(f"not enough memory: {error}; fewer rows or shorter rollouts fit", FAILED)
+        sentence = f"not enough memory: {error}; fewer rows or shorter rollouts fit"
+        return _complain(sentence, FAILED, as_json)
     except BrokenPipeError:
         # Whoever read stdout went away; Python would complain again when it closes it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -74,8 +86,51 @@ def _run(module: str, argv: list[str]) -> int:
         return stop.code if isinstance(stop.code, int) else FAILED
 
 
-def _complain(sentence: str, code: int) -> int:
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Meanwhile SIGTERM ends the command as Ctrl-C does, so that nothing is left behind."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    owner = os.getpid()
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        if os.getpid() == owner:
+            raise KeyboardInterrupt("terminated")
+        signal.signal(number, signal.SIG_DFL)  # a forked worker ends as if nobody had asked
+        os.kill(os.getpid(), number)
+
+    previous = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+@contextmanager
+def _told_of_compiling() -> Iterator[None]:
+    """Meanwhile a compiler that takes its time, and a cache that cannot be used, are a line."""
+    from .engine import compiler
+
+    previous = compiler.on_slow, compiler.on_warning
+    compiler.on_slow = compiler.on_warning = _tell
+    try:
+        yield
+    finally:
+        compiler.on_slow, compiler.on_warning = previous
+
+
+def _tell(sentence: str) -> None:
     print(f"headrace: {sentence}", file=sys.stderr)
+
+
+def _complain(sentence: str, code: int, as_json: bool = False, told: Any = None) -> int:
+    """The sentence on stderr and, with --json, one document on stdout."""
+    _tell(sentence)
+    if as_json:
+        from .output import print_json
+
+        print_json({"error": sentence} if told is None else told)
     return code
 
 

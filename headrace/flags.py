@@ -43,11 +43,20 @@ class Verb:
         if rest:
             raise _unrecognised(rest[0], known)
         return {
-            name: value
-            if isinstance(value, bool)
-            else known[name].parse(value, _label(known[name]))
+            name: value if isinstance(value, bool) else _parsed(known[name], value)
             for name, value in vars(given).items()
         }
+
+
+def _parsed(item: Setting, text: str) -> Any:
+    """The value of a flag; a list that is wrong is shown as it was typed."""
+    try:
+        return item.parse(text, _label(item))
+    except ConfigError as error:
+        wanted, _, _ = str(error).rpartition(", not ")
+        if item.kind in (int, float, str) or not wanted:
+            raise
+        raise ConfigError(f"{wanted}, not {text!r}") from None
 
 
 class _Parser(argparse.ArgumentParser):

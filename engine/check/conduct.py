@@ -6,6 +6,7 @@ import dataclasses
 import re
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -104,13 +105,18 @@ class _Conduct:
             values: dict[str, Any] = {name: np.asarray(each) for name, each in params.items()}
             np.savez(self._params, **values)
         self._steps = steps_for(self.source)
+        self._stop = threading.Event()
 
     def findings(self, sanitize: bool) -> tuple[Finding, ...]:
         """One finding for each rule."""
         watched = self._watched_kind(sanitize)
         self._build(watched)
         with ThreadPoolExecutor(2) as threads:
-            outcomes = list(threads.map(self._worker, (watched, PLAIN)))
+            try:
+                outcomes = list(threads.map(self._worker, (watched, PLAIN)))
+            except BaseException:
+                self._stop.set()  # the workers end with whoever asked for them
+                raise
         found = self._reconciled(*outcomes)
         if not _broken(found) & {"state", "written", "addresses", "order"}:
             found += self._compared(watched)
@@ -162,7 +168,7 @@ class _Conduct:
         )
 
     def _worker(self, kind: str) -> Outcome:
-        return run(self._job(kind), self.patience)
+        return run(self._job(kind), self.patience, self._stop)
 
     def _trace(self, job: Job) -> Trace | None:
         """The run that a worker recorded; None when it did not get so far."""
@@ -202,7 +208,7 @@ class _Conduct:
         if one is not None and first_difference(one, plain) is None:
             return [Finding("processes", PASS)]
         again = self._job(PLAIN, whole=False, again="-again")
-        run(again, self.patience)
+        run(again, self.patience, self._stop)
         other = self._trace(again)
         if other is None:
             return []

@@ -11,10 +11,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
-from ..compile import find_compiler
+from ..compile import cache_dir, find_compiler
 from ..errors import HeadraceError
 from .experiments import OUTSIDE
 from .report import FAIL, Finding
@@ -57,10 +58,10 @@ def sanitizer_runtime() -> tuple[str, str]:
     return "", f"{Path(compiler[0]).name} comes without AddressSanitizer's library"
 
 
-def run(job: Job, patience: float) -> Outcome:
+def run(job: Job, patience: float, stop: threading.Event) -> Outcome:
     """Does a job in another process.
 
-    patience: seconds that one call of the environment may take.
+    patience: seconds that one call of the environment may take. stop: ends the process when set.
     """
     progress = Path(job.progress)
     progress.write_bytes(bytes(PROGRESS.size))
@@ -68,6 +69,7 @@ def run(job: Job, patience: float) -> Outcome:
     description.write_text(json.dumps(dataclasses.asdict(job)))
     environment = {
         **os.environ,
+        "HEADRACE_CACHE_DIR": str(cache_dir()),  # this process's own, where the user's fails
         # the packages that this process sees, wherever it got them from
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         "PYTHONFAULTHANDLER": "",
@@ -84,7 +86,7 @@ def run(job: Job, patience: float) -> Outcome:
     with tempfile.TemporaryFile() as output:
         child = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
         try:
-            hung = _wait(child, progress, patience)
+            hung = _wait(child, progress, patience, stop)
         finally:
             if child.poll() is None:
                 child.kill()
@@ -96,10 +98,12 @@ def run(job: Job, patience: float) -> Outcome:
     return Outcome((), _death(job, child.returncode, said, patience if hung else None))
 
 
-def _wait(child: subprocess.Popen[bytes], progress: Path, patience: float) -> bool:
-    """Waits for a worker; True when it hangs in a call."""
+def _wait(
+    child: subprocess.Popen[bytes], progress: Path, patience: float, stop: threading.Event
+) -> bool:
+    """Waits for a worker, or until it is to stop; True when it hangs in a call."""
     calls, since = 0, time.monotonic()
-    while child.poll() is None:
+    while child.poll() is None and not stop.is_set():
         time.sleep(_POLL_SECONDS)
         now, world, _ = PROGRESS.unpack(progress.read_bytes())
         if now != calls or world == OUTSIDE:

@@ -1,0 +1,118 @@
+"""What a failing or interrupted command leaves: one JSON document where asked, no folders."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from headrace.cli import main
+
+
+@pytest.mark.parametrize(
+    ("argv", "code"),
+    [
+        (["train", "cartpole", "--lr", "-1", "--json"], 2),
+        (["envs", "cartpol", "--json"], 2),
+        (["eval", "no/such/run", "--json"], 2),
+        (["check", "empty.c", "--json"], 1),
+        (["check", "cartpole", "--json", "--nonsense"], 2),
+    ],
+)
+def test_json_of_a_failure_is_the_sentence(argv, code, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.c").write_text("int x;\n")
+    given = main(argv)
+    out, err = capsys.readouterr()
+    assert err == f"headrace: {json.loads(out)['error']}\n"
+    assert given == code
+
+
+def test_json_of_an_interrupted_training_names_the_run(tmp_path):
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "headrace", "train", "cartpole", "--steps", "2_000_000_000"]
+    command += ["--target", "none", "--threads", "1", "--run-dir", str(run), "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        _wait_for(run / "metrics.jsonl")
+        child.send_signal(signal.SIGTERM)
+        out, _ = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert json.loads(out) == {"interrupted": True, "run": str(run)}
+
+
+def test_a_terminated_check_leaves_nothing(tmp_path):
+    source = tmp_path / "slow.c"
+    source.write_text("int x;\n")
+    compiler = tmp_path / "slow-cc"
+    compiler.write_text('#!/bin/sh\ncase "$*" in *--version*) exec cc "$@";; esac\nsleep 60\n')
+    compiler.chmod(0o755)
+    cache, temporary = tmp_path / "cache", tmp_path / "temporary"
+    temporary.mkdir()
+    environment = {
+        **os.environ,
+        "CC": str(compiler),
+        "HEADRACE_CACHE_DIR": str(cache),
+        "TMPDIR": str(temporary),
+    }
+    command = [sys.executable, "-m", "headrace", "check", str(source), "--json"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, text=True
+    ) as child:
+        assert child.stderr.readline() == f"headrace: compiling {source} ...\n"
+        child.send_signal(signal.SIGTERM)
+        out, err = child.communicate(timeout=60)
+    assert (child.returncode, err) == (130, "headrace: terminated\n")
+    assert json.loads(out) == {"interrupted": True, "run": None}
+    assert list(cache.iterdir()) == []
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_check_terminated_while_it_examines_leaves_nothing(tmp_path):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    command = [sys.executable, "-m", "headrace", "check", "cartpole"]
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, env=environment) as child:
+        _wait_for(temporary, "headrace-check-*/*.progress")
+        child.send_signal(signal.SIGTERM)
+        child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert list(temporary.iterdir()) == []
+
+
+def test_an_unusable_cache_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    environment = {
+        **os.environ,
+        "HEADRACE_PREBUILT": "0",
+        "HEADRACE_CACHE_DIR": str(tmp_path / "file" / "cache"),
+        "TMPDIR": str(temporary),
+    }
+    command = [sys.executable, "-m", "headrace", "envs", "cartpole"]
+    done = subprocess.run(command, capture_output=True, env=environment, text=True, check=True)
+    lines = [line for line in done.stderr.splitlines() if "compiling" not in line]
+    assert len(lines) == 1
+    assert lines[0].startswith("headrace: compiled environments are kept for this process only: ")
+    assert "set HEADRACE_CACHE_DIR" in lines[0]
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("argv", "typed"),
+    [(["--params", "gravity"], "'gravity'"), (["--hidden", "64,x"], "'64,x'")],
+)
+def test_a_list_is_shown_as_it_was_typed(argv, typed, capsys):
+    assert main(["train", "cartpole", *argv]) == 2
+    assert capsys.readouterr().err.endswith(f"not {typed}\n")
+
+
+def _wait_for(path, pattern=None):
+    deadline = time.monotonic() + 60
+    while not (list(path.glob(pattern)) if pattern else path.exists() and path.stat().st_size):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
