@@ -102,6 +102,8 @@ class EnvSpec:
                     f"environment {name!r}: action {field.name!r} is {field.dtype}: "
                     f"{field.kind} actions are {wanted}"
                 )
+        observation_space = _space(name, "Obs", obs_fields, from_memory=True)
+        action_space = _space(name, "Action", action_fields, from_memory=False)
         _check_declared(name, "Obs", obs_fields, told["obs_size"])
         _check_declared(name, "Action", action_fields, told["action_size"])
         return cls(
@@ -110,8 +112,8 @@ class EnvSpec:
             source_hash=told["source_hash"],
             agents=told["agents"],
             max_steps=told["max_steps"],
-            single_observation_space=_space(name, "Obs", obs_fields, from_memory=True),
-            single_action_space=_space(name, "Action", action_fields, from_memory=False),
+            single_observation_space=observation_space,
+            single_action_space=action_space,
             obs_fields=obs_fields,
             action_fields=action_fields,
             obs_dtype=_struct(obs_fields, told["obs_size"]),
