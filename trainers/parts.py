@@ -171,6 +171,7 @@ def _torch_parts(config: TrainConfig, vec: VectorEnv, module: Any, stop: StopFla
         optimizer=config.optimizer,
         target_kl=config.target_kl,
         compiled=config.compile,
+        stop=stop,
         **_learning(config),
     )
     return Parts(policy, _stepped(config, batch, actor, stop), learner, None)

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..engine.errors import ArgumentError
-from ._native import TILE
+from ._native import TILE, StopFlag
 from .learner import LearnStats
 from .nn import unroll
 from .normalize import RunningMoments
 from .policy import seed_key
-from .rollout import NonFiniteError, SteppedRollout, check_sums
+from .rollout import NonFiniteError, SteppedRollout, Stopped, check_sums
 from .torch_loss import LossOptions, LossRows, logp_and_entropy, ppo_loss
 from .torch_policy import Normalizer, TorchPolicy, TorchWeights
 
@@ -50,6 +50,7 @@ class TorchLearner:
         optimizer: str = "adam",
         target_kl: float = 0.0,
         compiled: bool = False,
+        stop: StopFlag | None = None,
     ) -> None:
         """Arguments that NativeLearner has not:
 
@@ -63,6 +64,7 @@ class TorchLearner:
             if count < 1:
                 raise ArgumentError(f"{name} is {count}: expected at least 1")
         self.policy = policy
+        self._stop = stop
         self.module = policy.module
         self._call: Any = torch.compile(self.module) if compiled else self.module
         self._parameters = dict(self.module.named_parameters())
@@ -86,7 +88,8 @@ class TorchLearner:
         """One update from one rollout; `weights` are the next version afterwards.
 
         Raises:
-            NonFiniteError: the loss or the gradient is NaN or infinite.
+            NonFiniteError: the loss or the gradient is NaN or infinite, or sums overflow.
+            Stopped: see NativeLearner.
         """
         start = perf_counter()
         check_sums(rollout, self.version)
@@ -102,6 +105,8 @@ class TorchLearner:
         for _ in range(self._epochs):
             before, seen = sums.clone(), count
             for outputs, value, rows in data.minibatches(self._minibatches):
+                if self._stop is not None and self._stop.raised:
+                    raise Stopped
                 log_std = self._log_std()
                 logp, entropy = logp_and_entropy(
                     self.policy.heads, outputs, log_std, rows.actions, rows.mask

@@ -264,10 +264,14 @@ def test_every_setting_is_taken():
 
 
 @pytest.mark.parametrize("where", ["collecting", "learning"])
-def test_an_update_that_is_broken_off_is_taken_back(monkeypatch, where):
+@pytest.mark.parametrize("policy", ["native", "torch"])
+def test_an_update_that_is_broken_off_is_taken_back(monkeypatch, where, policy):
     """Its steps are lost; the run goes on from before it as if nothing had happened."""
+    if policy == "torch":
+        pytest.importorskip("torch")
     monkeypatch.setattr(train_module, "SLOW_SECONDS", -1.0)  # every update counts as slow
-    options = {"seed": 4, "num_envs": 128, "horizon": 16, "steps": 128 * 16 * 6}
+    options = {"seed": 4, "num_envs": 128, "horizon": 16, "steps": 128 * 16 * 6, "threads": 1}
+    options["policy"] = policy
     whole = headrace.train("cartpole", run_dir="whole", **options)
     begun = []
 
