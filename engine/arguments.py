@@ -17,6 +17,8 @@ def parse_count(name: str, value: Any, least: int = 1, most: int | None = None) 
     """An integer of at least `least` and at most `most`."""
     try:
         number = operator.index(value)
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
     except TypeError:
         raise ArgumentTypeError(f"{name} is {value!r}: expected an integer") from None
     if number < least:

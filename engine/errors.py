@@ -46,6 +46,10 @@ class CompileError(HeadraceError, RuntimeError):
     """
 
 
+class MissingPackageError(HeadraceError, ImportError):
+    """An environment or a policy needs a Python package that is not installed."""
+
+
 class CacheError(HeadraceError, OSError):
     """No folder can be written in which compiled environments could be kept."""
 

@@ -124,6 +124,9 @@ class Parameters:
             )
         with np.errstate(over="ignore", invalid="ignore"):
             converted = np.array(array, dtype=param.dtype, order="C")
+        if not param.is_array and np.isnan(converted).any():  # data may have gaps
+            where = "" if converted.ndim == 0 else f" in world {np.isnan(converted).argmax()}"
+            raise ArgumentError(f"parameter {param.name!r} is nan{where}: give a number")
         if converted.dtype.kind in "iu" and not np.array_equal(converted, array):
             raise ArgumentError(
                 f"parameter {param.name!r} is {value!r}: it takes integers of {converted.dtype}"

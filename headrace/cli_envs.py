@@ -10,7 +10,7 @@ from gymnasium import spaces
 from .engine.describing import describe
 from .engine.registration import registered
 from .engine.spec import EnvSpec
-from .explain import explain, explanation
+from .explain import explain, explanation, spaces_of
 from .flags import Verb
 from .output import print_json, print_table
 from .trainers.config import read_preset
@@ -61,8 +61,7 @@ def _entry(name: str, spec: EnvSpec) -> dict[str, Any]:
     return {
         "name": name,
         "language": spec.language,
-        "observation_space": str(spec.single_observation_space),
-        "action_space": str(spec.single_action_space),
+        **spaces_of(spec),
         "agents": spec.agents,
         "target": _target(name),
     }

@@ -11,10 +11,11 @@ from contextlib import closing
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 
 from .engine.make import make_vec
 from .engine.resolve import Resolved, resolve
-from .engine.spec import FieldSpec
+from .engine.spec import EnvSpec, FieldSpec
 from .trainers.config import read_preset
 from .trainers.train import preset_of
 
@@ -37,8 +38,7 @@ def explain(env: str) -> dict[str, Any]:
         "language": spec.language,
         "file": str(found.source),
         "rules": rules(found),
-        "observation_space": str(spec.single_observation_space),
-        "action_space": str(spec.single_action_space),
+        **spaces_of(spec),
         "agents": spec.agents,
         "target": settings.get("target"),
         "max_steps": spec.max_steps,
@@ -55,6 +55,48 @@ def explain(env: str) -> dict[str, Any]:
         "state_bytes": spec.state_size,
         "steps_per_second": _speed(env, spec.agents, any(p.is_array for p in spec.params)),
     }
+
+
+def spaces_of(spec: EnvSpec) -> dict[str, Any]:
+    """Both spaces: as a line to read, and (`*_structure`) as plain values."""
+    told: dict[str, Any] = {}
+    for name in ("observation_space", "action_space"):
+        space = getattr(spec, f"single_{name}")
+        told[name] = str(space)
+        told[f"{name}_structure"] = structure(space)
+    return told
+
+
+def structure(space: spaces.Space) -> dict[str, Any]:
+    """A space in plain values; a bound is one number where all
+    elements share it, else nested lists; None stands for no bound."""
+    if isinstance(space, spaces.Dict):
+        return {"type": "Dict", "spaces": {n: structure(s) for n, s in space.spaces.items()}}
+    told = {
+        "type": type(space).__name__,
+        "shape": list(space.shape or ()),
+        "dtype": str(space.dtype),
+    }
+    if isinstance(space, spaces.Box):
+        return {**told, "low": _bounds(space.low), "high": _bounds(space.high)}
+    if isinstance(space, spaces.Discrete):
+        return {**told, "n": int(space.n), "start": int(space.start)}
+    return (
+        {**told, "nvec": space.nvec.tolist()} if isinstance(space, spaces.MultiDiscrete) else told
+    )
+
+
+def _bounds(values: np.ndarray) -> Any:
+    """A number where all are the same, else nested lists."""
+    if values.size and (values == values.flat[0]).all():
+        return _finite(values.flat[0].item())
+    return _finite(values.tolist())
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    return value if math.isfinite(value) else None
 
 
 def rules(found: Resolved) -> str:
@@ -120,7 +162,7 @@ def explanation(told: dict[str, Any]) -> str:
     """What `explain` gave, as text."""
     agents = f", {told['agents']} agents in a world" if told["agents"] > 1 else ""
     lines = [f"{told['name']}  ({told['language']}{agents}, {told['file']})", ""]
-    lines += [*told["rules"].splitlines(), ""]
+    lines += [*told["rules"].splitlines(), ""] if told["rules"] else []
     lines += _section("observes", [_field_line(field) for field in told["observation"]])
     lines += _section("acts", [_field_line(field) for field in told["action"]])
     lines += _section("parameters", [_param_line(param) for param in told["params"]])

@@ -59,7 +59,10 @@ class Run:
             path.mkdir(parents=True, exist_ok=True)
             empty = not any(path.iterdir())
         except OSError as error:
-            raise RunError(f"run folder {path} cannot be made: {error.strerror}") from error
+            raise RunError(
+                f"run folder {path} cannot be made: {error.strerror}; choose another place with "
+                "--run-dir"
+            ) from error
         if not empty:
             raise RunFolderError(
                 f"run folder {path} is not empty; name another with --run-dir, or continue the "

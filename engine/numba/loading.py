@@ -21,7 +21,13 @@ from typing import Any
 
 from .. import _core
 from ..compile import cache_dir
-from ..errors import ArgumentError, ArgumentTypeError, CacheError, EnvDefinitionError
+from ..errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    CacheError,
+    EnvDefinitionError,
+    MissingPackageError,
+)
 from .define import options_of
 from .layout import Layout, lay_out
 
@@ -188,7 +194,7 @@ class _Parts:
 
 def _require_numba(name: str) -> None:
     if importlib.util.find_spec("numba") is None:
-        raise ArgumentError(
+        raise MissingPackageError(
             f"environment {name!r} is compiled by numba, which is not installed: "
             "run `pip install 'headrace[numba]'`"
         )

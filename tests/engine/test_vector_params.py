@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -184,3 +185,18 @@ def test_failed_checks_name_environment_step_and_seed(executor: str) -> None:
 
 def test_checks_are_free_in_a_normal_build() -> None:
     assert kart().step(actions([9, 9, 9]))[1].tolist() == [9.0, 9.0, 9.0]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(float("nan"), "nan"), ([9.8, float("nan")], "nan in world 1")]
+)
+def test_a_nan_is_refused_and_changes_nothing(value, shown):
+    with closing(make_vec("cartpole", 2)) as vec:
+        with pytest.raises(ValueError, match=f"parameter 'gravity' is {shown}: give a number"):
+            vec.set_params(gravity=value)
+        assert vec.get_attr("gravity") == pytest.approx((9.8, 9.8))
+        vec.set_params(gravity=float("inf"))
+    with pytest.raises(ValueError, match="parameter 'gravity' is nan: give a number"):
+        make_vec("cartpole", 2, gravity=float("nan"))
+    with pytest.raises(TypeError, match="num_envs is True: expected an integer"):
+        make_vec("cartpole", True)

@@ -76,3 +76,24 @@ def test_every_environment_states_its_rules(env, capsys):
 def test_an_unknown_name_is_one_sentence(capsys):
     assert main(["envs", "snak"]) == 2
     assert "did you mean 'snake'?" in capsys.readouterr().err
+
+
+def test_spaces_come_as_structure_and_as_a_line(capsys):
+    assert main(["envs", "--json"]) == 0
+    entries = {each["name"]: each for each in json.loads(capsys.readouterr().out)["envs"]}
+    pole = entries["cartpole"]["observation_space_structure"]
+    assert (pole["type"], pole["shape"], pole["dtype"]) == ("Box", [4], "float32")
+    assert pole["low"] == [pytest.approx(-4.8), None, pytest.approx(-0.41887903), None]
+    assert entries["cartpole"]["observation_space"].startswith("Box(")
+    assert entries["cartpole"]["action_space_structure"] == {
+        "type": "Discrete", "shape": [], "dtype": "int64", "n": 2, "start": 0,
+    }  # fmt: skip
+    squared = told(capsys, "squared")["observation_space_structure"]
+    assert squared == {"type": "Box", "shape": [11, 11], "dtype": "int8", "low": -1, "high": 1}
+
+
+def test_a_file_without_rules_has_no_gap(capsys, tmp_path):
+    text = CATCH.read_text()
+    (tmp_path / "bare.c").write_text(text[text.index("*/") + 2 :])
+    assert main(["envs", str(tmp_path / "bare.c")]) == 0
+    assert "\n\n\n" not in capsys.readouterr().out
