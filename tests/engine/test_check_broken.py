@@ -70,7 +70,8 @@ CASES = [
 @pytest.mark.parametrize(("name", "rule", "message", "where"), CASES)
 def test_the_broken_rule_is_named(name, rule, message, where):
     source = BROKEN / name
-    report = check(source, seed=40, patience=2.0)
+    # only what never returns is not waited for: a busy machine may take seconds over one call
+    report = check(source, seed=40, patience=2.0 if name == "endless.c" else 60.0)
     assert not report.passed
     assert [each.rule for each in report.failures] == [rule], report.text()
     finding = report[rule]
