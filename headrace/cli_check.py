@@ -20,7 +20,9 @@ class CheckFlags:
         (), "parameters and compile-time sizes of the environment: name=number,name=number"
     )
     sanitize: bool = setting(True, "watch the memory with AddressSanitizer and UBSan")
-    patience: float = setting(20.0, "seconds that one call of the environment may take", above=0)
+    patience: float = setting(
+        20.0, "seconds that one call may take; more on a busy machine", above=0
+    )
     json: bool = setting(False, "print the report as one JSON document on stdout")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
@@ -109,7 +110,8 @@ def _help(item: Setting, default: Any) -> str:
         shown = ",".join(f"{v[0]}={v[1]}" if isinstance(v, tuple) else str(v) for v in default)
     else:
         shown = str(default)
-    return f"{item.rule.help} (default: {shown})"
+    meaning = re.sub(r" \(default: [^)]*\)$", "", item.rule.help)  # a preset's takes its place
+    return f"{meaning} (default: {shown})"
 
 
 def _metavar(item: Setting) -> str:

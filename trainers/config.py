@@ -54,7 +54,9 @@ class TrainConfig:
     )
     seed: int = setting(0, "seed of the whole run", low=0, high=2**63 - 1)
     steps: int = setting(
-        10_000_000, "training stops after so many steps of agents, or at --target", low=1
+        10_000_000,
+        "training stops after so many steps of agents (whole rollouts: rounded up), or at --target",
+        low=1,
     )
     target: float | None = setting(
         None, "mean return of the last 100 episodes at which training stops"

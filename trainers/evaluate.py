@@ -37,7 +37,10 @@ class EvalConfig:
     run: str = required("the folder of the run, as train printed it")
     episodes: int = setting(100, "how many episodes are played", low=1)
     seed: int = setting(
-        0, "seed of the episodes; no seed gives those of training", low=0, high=2**63 - 1
+        0,
+        "seed of the episodes; they differ from those of training whatever it is",
+        low=0,
+        high=2**63 - 1,
     )
     sample: bool = setting(False, "draw actions from the policy instead of taking the likeliest")
     checkpoint: int | None = setting(

@@ -116,3 +116,10 @@ def _wait_for(path, pattern=None):
     while not (list(path.glob(pattern)) if pattern else path.exists() and path.stat().st_size):
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def test_a_presets_default_takes_the_place_of_the_general_one(capsys):
+    assert main(["train", "cartpole", "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    about = said[said.index("--num-envs N") :]
+    assert about[: about.index("--threads")].count("(default:") == 1
