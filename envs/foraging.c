@@ -7,8 +7,8 @@
  * observation  of each agent: its row and column (1: the last ones), level, time left; then of
  *              each other agent, from itself on: rows and columns away, level (all 0: gone);
  *              then of each food: rows and columns away, level (all 0: picked)
- * action       0 picks, 1 goes up, 2 right, 3 down, 4 left; a cell that is taken stops it (agents
- *              move one after the other, then they pick)
+ * action       0 picks, 1 goes up, 2 right, 3 down, 4 left; walls and food stop it, agents share
+ *              cells (or those who move blindly would block each other for good)
  * reward       for food that an agent helped to pick: AGENTS times its part of the food's level
  *              (by the levels of those who picked), as a share of all food. If all is picked,
  *              the agents' mean return is 1
@@ -69,11 +69,17 @@ static inline bool is_at(const Thing *thing, int32_t row, int32_t column) {
     return thing->level > 0 && thing->row == row && thing->column == column;
 }
 
-static inline bool is_free(const State *s, int32_t row, int32_t column) {
+/* Whether agents can be in this cell: inside the grid, and no food there. */
+static inline bool is_passable(const State *s, int32_t row, int32_t column) {
     if (row < 0 || row >= SIZE || column < 0 || column >= SIZE) return false;
-    bool taken = false;
+    bool food = false;
+    for (int32_t i = 0; i < FOODS; i++) food |= is_at(&s->food[i], row, column);
+    return !food;
+}
+
+static inline bool is_free(const State *s, int32_t row, int32_t column) {
+    bool taken = !is_passable(s, row, column);
     for (int32_t i = 0; i < AGENTS; i++) taken |= is_at(&s->agent[i], row, column);
-    for (int32_t i = 0; i < FOODS; i++) taken |= is_at(&s->food[i], row, column);
     return !taken;
 }
 
@@ -109,7 +115,7 @@ static inline void move(State *s, int32_t i, int32_t direction) {
     Thing *agent = &s->agent[i];
     int32_t row = agent->row + (direction == 3 ? 1 : 0) - (direction == 1 ? 1 : 0);
     int32_t column = agent->column + (direction == 2 ? 1 : 0) - (direction == 4 ? 1 : 0);
-    if (!is_free(s, row, column)) return;
+    if (!is_passable(s, row, column)) return;
     agent->row = row;
     agent->column = column;
 }

@@ -79,12 +79,12 @@ def test_moves(action: int, cell: tuple[int, int]) -> None:
     assert tuple(state["agent"][0, 1, :2]) == (0, 0)  # the wall
 
 
-def test_food_and_agents_are_in_the_way() -> None:
+def test_food_is_in_the_way_and_agents_are_not() -> None:
     env, state = make([(3, 3, 1), (3, 4, 1)], [(2, 3, 2)])
     env.step([UP, LEFT])
-    np.testing.assert_array_equal(state["agent"][0, :, :2], [(3, 3), (3, 4)])
-    env.step([LEFT, LEFT])  # the first makes way for the second
-    np.testing.assert_array_equal(state["agent"][0, :, :2], [(3, 2), (3, 3)])
+    np.testing.assert_array_equal(state["agent"][0, :, :2], [(3, 3), (3, 3)])
+    env.step([LEFT, DOWN])
+    np.testing.assert_array_equal(state["agent"][0, :, :2], [(3, 2), (4, 3)])
 
 
 def test_tired_agents_leave_and_the_others_go_on() -> None:
