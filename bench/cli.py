@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -186,5 +188,9 @@ class _Progress:
 
 
 def _usage() -> str:
-    lines = [f"  {name:<11}{verb.summary}" for name, verb in BENCHMARKS.items()]
+    width = min(shutil.get_terminal_size().columns, 100)
+    lines = [
+        textwrap.fill(f"  {name:<11}{verb.summary}", width, subsequent_indent=" " * 13)
+        for name, verb in BENCHMARKS.items()
+    ]
     return "\n".join(["usage: headrace bench NAME [flags]", "", *lines])

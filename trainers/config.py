@@ -123,7 +123,10 @@ class TrainConfig:
     )
     horizon: int = setting(32, "steps of each environment in one rollout", low=1, high=1_000_000)
     minibatches: int = setting(
-        4, "parts into which a rollout is cut for learning", low=1, high=1_000_000
+        4,
+        "parts into which a rollout is cut for learning; at most one for each step of 64 rows",
+        low=1,
+        high=1_000_000,
     )
     epochs: int = setting(2, "passes over each rollout", low=1, high=1_000_000)
     lr: float = setting(2e-3, "learning rate of Adam at the start", above=0)

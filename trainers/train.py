@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shlex
 import time
 import warnings
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.errors import ArgumentError
 from ..engine.registration import registered
 from ..engine.snapshot import Snapshot
 from ..engine.vector import VecEnv
@@ -24,7 +26,7 @@ from .episodes import EpisodeWindow
 from .interrupt import Interruption, TrainingInterrupted
 from .metrics import MetricsLog
 from .parts import OBJECT, check_policy, lasting_policy, make_parts, make_source, require_torch
-from .rollout import Stopped
+from .rollout import NonFiniteError, Stopped
 from .run import Run, RunError, Tensors
 from .seeds import TRAINING
 from .settings import ConfigError, settings
@@ -162,13 +164,23 @@ class Session:
             self.run.open_metrics(self.steps) as file,
         ):
             log = MetricsLog(file, self.seconds, self.steps)
-            kept = self._loop(interruption, log, observer)
+            try:
+                kept = self._loop(interruption, log, observer)
+            except NonFiniteError as error:
+                raise self._advised(error) from None
             if self.steps > log.steps:
                 self._write(log)
             checkpoint = self.save() if kept is None else self._write_checkpoint(*kept)
             if interruption.requested:
                 raise TrainingInterrupted(self.run.path, checkpoint)
         return self._result(setup_seconds)
+
+    def _advised(self, error: NonFiniteError) -> NonFiniteError:
+        """The error, with the way to find its cause where that lies in the environment."""
+        if error.kind in ("observation", "reward") and isinstance(self.vec, VecEnv):
+            where = f"headrace check {shlex.quote(self.config.env)} finds where"
+            error.args = (f"{error} (the run's seed is {self.config.seed}); {where}",)
+        return error
 
     def _loop(self, stop: Interruption, log: MetricsLog, observer: Observer | None) -> Kept | None:
         """Collects and learns until the target, the budget or an interruption ends it. Returns
@@ -354,7 +366,10 @@ def _begun(env: str, given: Mapping[str, Any], module: Any) -> Session:
         require_torch(config.policy)
     if config.num_envs is None:
         config = config.replace(num_envs=default_rows(config))
-    vec = _environments(config)
+    try:
+        vec = _environments(config)
+    except ArgumentError as error:
+        raise _blamed(error, config, None if "params" in given else preset_of(env)) from None
     try:
         session = Session(config, vec, module)
         session.run = Run.create(config, name_of(vec))
@@ -364,6 +379,14 @@ def _begun(env: str, given: Mapping[str, Any], module: Any) -> Session:
         vec.close()
         raise
     return session
+
+
+def _blamed(error: ArgumentError, config: TrainConfig, preset: Path | None) -> ArgumentError:
+    """The error, with the preset's name where a parameter in it is wrong."""
+    named = set(re.findall(r"\w+", str(error)))
+    if preset is None or not named & {name for name, _ in config.params}:
+        return error
+    return ConfigError(f"{preset}: {error}")
 
 
 def _resumed(run: Run, env: str | Path | None, given: dict[str, Any], module: Any) -> Session:

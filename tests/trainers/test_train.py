@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import os
+import shlex
+import shutil
 import signal
 import threading
 from pathlib import Path
@@ -124,7 +126,10 @@ def test_nan_from_the_environment_stops_the_run_and_says_where(point, param, wor
     sentence = str(caught.value)
     assert words in sentence
     assert "nan" in sentence.lower()
-    assert sentence.endswith(f"row 0 is nan at step {step}")
+    told, _, way_out = sentence.partition(" (the run's seed is ")
+    assert told.endswith(f"row 0 is nan at step {step}")
+    assert way_out.startswith("0); headrace check ")
+    assert shlex.split(way_out[4:]) == ["headrace", "check", str(point), "finds", "where"]
     assert Run.open("r").checkpoints() == []
 
 
@@ -355,3 +360,16 @@ def test_rewards_whose_sums_overflow_are_named(scaled):
             fuse, num_envs=64, params={"pay": 3.0e38}, normalize_reward=scaled, run_dir="r"
         )
     assert e.value.kind == "reward"
+
+
+def test_a_wrong_parameter_of_a_preset_names_the_file(tmp_path):
+    shutil.copy(Path(__file__).parents[2] / "examples" / "catch.c", tmp_path / "catch.c")
+    preset = tmp_path / "catch.toml"
+    preset.write_text("[params]\nmax_stepz = 3\n")
+    with pytest.raises(ConfigError, match=r"catch\.toml: .*max_stepz"):
+        headrace.train(tmp_path / "catch.c", steps=64, run_dir=str(tmp_path / "run"))
+    with pytest.raises(ValueError, match="max_stepy") as caught:
+        headrace.train(
+            tmp_path / "catch.c", steps=64, run_dir=str(tmp_path / "run"), params={"max_stepy": 1}
+        )
+    assert "catch.toml" not in str(caught.value)
