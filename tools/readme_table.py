@@ -86,8 +86,8 @@ def environments_table(document: dict[str, Any]) -> str:
         by_env.setdefault(each["env"], {})[each["name"]] = each
     lines = [
         f"| on {machine['cpu']}, {machine['cores']} cores | written in | M steps/s, 1 core "
-        "| target | reached after | steps | evaluated |",
-        "|---|---|--:|--:|--:|--:|--:|",
+        "| target | reached after | steps | greedy | sampled |",
+        "|---|---|--:|--:|--:|--:|--:|--:|",
     ]
     lines += [environment_row(name, by_env[name]) for name in sorted(by_env)]
     return "\n".join(lines)
@@ -98,7 +98,7 @@ def environment_row(name: str, figure: dict[str, dict[str, Any]]) -> str:
     cells = [name, next(iter(figure.values()))["impl"]]
     cells.append(f"{figure['step']['median'] / 1e6:.3g}" if "step" in figure else "-")
     if "solve" not in figure:
-        return f"| {' | '.join([*cells, '-', '-', '-', '-'])} |"
+        return f"| {' | '.join([*cells, '-', '-', '-', '-', '-'])} |"
     target, _, seeds = figure["solve"]["note"].partition(", ")
     solved, trained = (int(word) for word in seeds.split() if word.isdigit())
     cells.append(target.removeprefix("return "))
@@ -108,7 +108,7 @@ def environment_row(name: str, figure: dict[str, dict[str, Any]]) -> str:
         cells.append(f"{figure['solve']['median']:.2g} s")
     steps = figure.get("solve-steps")
     cells.append(f"{steps['median'] / 1e6:.2g} M" if steps else "-")
-    cells.append(f"{figure['eval']['median']:.3g}")
+    cells += [f"{figure[kind]['median']:.3g}" for kind in ("greedy", "sampled")]
     return f"| {' | '.join(cells)} |"
 
 

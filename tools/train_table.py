@@ -5,7 +5,8 @@ python tools/train_table.py pong snake --seeds 10 --out pong-snake.json
 
 For each environment: how fast it steps (random actions, one thread), and where its preset has a
 target, how long training takes to reach it, how many steps that is, and what the agent then
-returns, choosing the likeliest action over 100 episodes in environments it has not trained in.
+returns over 100 episodes in environments it has not trained in: choosing the likeliest action
+(`greedy`), and drawing its actions as it did while it was trained (`sampled`).
 `tools/readme_table.py` makes the README's table of environments of it.
 """
 
@@ -41,7 +42,8 @@ class Trained:
     steps: int  # likewise
     speed: float  # steps per second while training
     solved: bool
-    evaluated: float  # mean return
+    greedy: float  # mean return
+    sampled: float  # mean return
 
 
 def trained(env: str, seed: int) -> Trained:
@@ -49,9 +51,12 @@ def trained(env: str, seed: int) -> Trained:
     with tempfile.TemporaryDirectory() as folder:
         run = str(Path(folder) / "run")
         done = headrace.train(env, seed=seed, run_dir=run)
-        mean = headrace.evaluate(run, episodes=EPISODES).return_mean
+        greedy, sampled = (
+            headrace.evaluate(run, episodes=EPISODES, sample=sample).return_mean
+            for sample in (False, True)
+        )
     seconds = done.seconds if done.solved_seconds is None else done.solved_seconds
-    return Trained(seed, seconds, done.steps, done.sps, done.solved, mean)
+    return Trained(seed, seconds, done.steps, done.sps, done.solved, greedy, sampled)
 
 
 def measured(env: str, seeds: Sequence[int]) -> Iterator[Result]:
@@ -69,7 +74,8 @@ def measured(env: str, seeds: Sequence[int]) -> Iterator[Result]:
     note = f"return {about['target']:g}, {len(solved)} of {len(runs)} seeds solved"
     figures = {
         "train": ("steps/s", [each.speed for each in runs]),
-        "eval": ("return", [each.evaluated for each in runs]),
+        "greedy": ("return", [each.greedy for each in runs]),
+        "sampled": ("return", [each.sampled for each in runs]),
     }
     if solved:
         figures["solve"] = ("s", [each.seconds for each in solved])
@@ -106,7 +112,8 @@ def main(argv: list[str]) -> int:
         print(f"{name} ...", file=sys.stderr, flush=True)
         found.extend(measured(name, range(1, given.seeds + 1)))
     results.save(given.out, results.document(here, found))
-    results.print_report("Environments", here, found, [])
+    named = [dataclasses.replace(each, name=f"{each.env}: {each.name}") for each in found]
+    results.print_report("Environments", here, named, [])
     return 0
 
 
