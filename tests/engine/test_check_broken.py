@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.engine.check import check
+from headrace.engine.check import check, conduct
 from headrace.engine.check.process import sanitizer_runtime
 
 BROKEN = Path(__file__).parent / "broken"
@@ -130,3 +130,19 @@ def test_rules_that_build_on_a_broken_one_are_not_judged():
     assert report["order"].status == "skip"
     assert report["order"].message == "state is broken"
     assert re.search(r"- order +not judged: state is broken", report.text())
+
+
+@sanitized
+def test_a_nan_with_other_bits_is_no_second_fault(tmp_path, monkeypatch):
+    text = (BROKEN / "not_a_number.c").read_text()
+    head = "#include <headrace.h>\n"
+    body = '#ifdef HR_CHECKED\n#define BITS "1"\n#else\n#define BITS "2"\n#endif\n'
+    source = tmp_path / "nan.c"
+    source.write_text(
+        text.replace(head, head + body).replace("hr_sqrt(-1.0f)", "__builtin_nanf(BITS)")
+    )
+    report = check(source, seed=40)
+    assert [each.rule for each in report.failures] == ["numbers"]
+    monkeypatch.setattr(conduct, "_only_nan", lambda _: False)
+    report = check(source, seed=40)
+    assert [each.rule for each in report.failures] == ["numbers", "written"]
