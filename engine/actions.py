@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from . import _core
-from .errors import ArgumentError, ArgumentTypeError
+from .errors import ArgumentError, ArgumentTypeError, kind_of
 
 if TYPE_CHECKING:
     from .spec import EnvSpec
@@ -53,7 +53,7 @@ class ActionReader:
         assert self._fields is not None
         if not isinstance(actions, Mapping):
             raise ArgumentTypeError(
-                f"actions is a {type(actions).__name__}: this environment's actions are a dict "
+                f"actions is {kind_of(actions)}: this environment's actions are a dict "
                 f"with the keys {', '.join(map(repr, self._fields))}"
             )
         if set(actions) != set(self._fields):

@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode
 
 from . import _core
 from .cpus import available_cpus
-from .errors import ArgumentError, ArgumentTypeError
+from .errors import ArgumentError, ArgumentTypeError, kind_of
 
 
 def parse_count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
@@ -92,7 +92,7 @@ def parse_options(options: Any, worlds: int, agents: int) -> np.ndarray:
     mask, rows = options["reset_mask"], worlds * agents
     if not isinstance(mask, np.ndarray):
         raise ArgumentTypeError(
-            f"options['reset_mask'] is a {type(mask).__name__}: give a NumPy array of bool"
+            f"options['reset_mask'] is {kind_of(mask)}: give a NumPy array of bool"
         )
     if mask.shape != (rows,):
         raise ArgumentError(f"options['reset_mask'] has shape {mask.shape}: expected {(rows,)}")

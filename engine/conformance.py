@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from .errors import ArgumentTypeError, ConformanceError
+from .errors import ArgumentTypeError, ConformanceError, kind_of
 
 # What reading, stepping or resetting a stranger's environment may raise: anything.
 _ANY = Exception
@@ -94,8 +94,7 @@ def check_vec_env(
     make = None if isinstance(env, VectorEnv) else env
     if make is not None and not callable(make):
         raise ArgumentTypeError(
-            f"env is a {type(env).__name__}: expected a vector environment or a function that "
-            "makes one"
+            f"env is {kind_of(env)}: expected a vector environment or a function that makes one"
         )
     made = env if isinstance(env, VectorEnv) else env()
     if not isinstance(made, VectorEnv):

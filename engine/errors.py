@@ -60,3 +60,11 @@ class WorkerError(HeadraceError, RuntimeError):
 
 class ConformanceError(HeadraceError, AssertionError):
     """A vector environment breaks a rule of Gymnasium's contract."""
+
+
+def kind_of(value: object) -> str:
+    """The type of a value with its article, for a sentence: "an int", "a str"; "None"."""
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeioAEIO' else 'a'} {name}"

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import _core
 from .compile import build, prebuilt
-from .errors import ArgumentError, ArgumentTypeError, EnvDefinitionError
+from .errors import ArgumentError, ArgumentTypeError, EnvDefinitionError, kind_of
 from .numba.define import options_of
 from .registration import registered
 from .spec import EnvSpec
@@ -102,7 +102,7 @@ def _locate(env: Any) -> tuple[str, Path, bool]:
         )
     if not isinstance(env, (str, os.PathLike)):
         raise ArgumentTypeError(
-            f"env is a {type(env).__name__}: expected the name of an environment or a file"
+            f"env is {kind_of(env)}: expected the name of an environment or a file"
         )
     text = os.fspath(env)
     known = registered()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .errors import ArgumentError, ArgumentTypeError
+from .errors import ArgumentError, ArgumentTypeError, kind_of
 
 _FORMAT = 1
 _HEADER = "header"
@@ -70,7 +70,7 @@ def check_match(snapshot: Snapshot, expected: Snapshot) -> None:
     """Raises unless `snapshot` fits the batch that `expected` was just taken from."""
     if not isinstance(snapshot, Snapshot):
         raise ArgumentTypeError(
-            f"snapshot is a {type(snapshot).__name__}: pass what VecEnv.snapshot() returned"
+            f"snapshot is {kind_of(snapshot)}: pass what VecEnv.snapshot() returned"
         )
     if snapshot.env != expected.env:
         raise ArgumentError(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import ArgumentError, ArgumentTypeError
+from ..errors import ArgumentError, ArgumentTypeError, kind_of
 
 # Packages that register their environments with Gymnasium once they are imported, by the
 # namespace or the start of an id.
@@ -75,8 +75,7 @@ def source_of(
         for at, each in enumerate(env):
             if not callable(each):
                 raise ArgumentTypeError(
-                    f"env[{at}] is a {type(each).__name__}: expected a function that makes an "
-                    "environment"
+                    f"env[{at}] is {kind_of(each)}: expected a function that makes an environment"
                 )
         return Source(_name_of(env[0]), [_Make(each, given, wraps) for each in env])
     return Source(_name_of(env), [_Make(env, given, wraps)])

@@ -43,7 +43,7 @@ MAKING: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"env": "headrace/cartpole"}, ValueError, "did you mean 'cartpole'"),
     ({"env": "zzz"}, ValueError, "'zzz' is unknown: give a source file or one of the registered"),
     ({"env": "nowhere.c"}, ValueError, "'nowhere.c': there is no such file"),
-    ({"env": 7}, TypeError, "env is a int"),
+    ({"env": 7}, TypeError, "env is an int"),
     ({"env": "gymnasium:X", "executor": "threads"}, ValueError, "'processes' or 'serial'"),
     ({"env": "snake.pyx"}, ValueError, "no such file"),
     ({"env": "snake.py:Snake"}, ValueError, "no such file"),

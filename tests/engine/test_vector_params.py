@@ -200,3 +200,9 @@ def test_a_nan_is_refused_and_changes_nothing(value, shown):
         make_vec("cartpole", 2, gravity=float("nan"))
     with pytest.raises(TypeError, match="num_envs is True: expected an integer"):
         make_vec("cartpole", True)
+
+
+@pytest.mark.parametrize(("env", "shown"), [(5, "an int"), (3.5, "a float"), (None, "None")])
+def test_what_is_no_environment_is_named_with_its_article(env: Any, shown: str) -> None:
+    with pytest.raises(TypeError, match=f"env is {shown}: expected"):
+        make_vec(env, 2)
