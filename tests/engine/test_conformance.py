@@ -147,7 +147,7 @@ def test_one_that_hangs_is_reported() -> None:
 
 
 def test_what_is_no_vector_environment_is_refused() -> None:
-    with pytest.raises(TypeError, match="env is a int"):
+    with pytest.raises(TypeError, match="env is an int"):
         check_vec_env(3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"is no gymnasium\.vector\.VectorEnv"):
         check_vec_env(CARTPOLE)

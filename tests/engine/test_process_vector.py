@@ -352,7 +352,7 @@ NAMES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"env": Counter, "batch_size": 9}, ValueError, "batch_size is 9"),
     ({"env": Counter, "seed": "x"}, TypeError, "seed is 'x'"),
     ({"env": []}, ValueError, "env is an empty list"),
-    ({"env": [3]}, TypeError, r"env\[0\] is a int"),
+    ({"env": [3]}, TypeError, r"env\[0\] is an int"),
     ({"env": Counter, "wrappers": [3]}, TypeError, r"wrappers\[0\] is 3"),
 ]
 
