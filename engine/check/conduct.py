@@ -127,10 +127,10 @@ class _Conduct:
         """The finding with the author's static variables, where such a one may be the cause."""
         if finding.status != FAIL or finding.rule not in ("state", "order", "reset", "snapshot"):
             return finding
-        statics = _static_variables(self.found.source)
-        if not statics:
+        variables = _static_variables(self.found.source)
+        if not variables:
             return finding
-        named = ", ".join(f"{name} (line {line})" for line, name in statics)
+        named = ", ".join(f"{name} (line {line})" for line, name in variables)
         return dataclasses.replace(finding, details=f"static variables: {named}")
 
     def _build(self, watched: str) -> None:
