@@ -320,12 +320,19 @@ class TorchActor:
         """See Actor."""
         return np.ascontiguousarray(self._forward(weights, raw, state)[0][:, -1])
 
-    @torch.inference_mode()
     def _forward(
         self, weights: TorchWeights, raw: NDArray[np.uint8], state: Floats
     ) -> tuple[Floats, Floats]:
         """(outputs and value side by side [k, outputs + 1], state [k, state_size])."""
         start = perf_counter()
+        with torch.inference_mode():
+            found = self._inferred(weights, raw, state)
+        self._seconds += perf_counter() - start
+        return found
+
+    def _inferred(
+        self, weights: TorchWeights, raw: NDArray[np.uint8], state: Floats
+    ) -> tuple[Floats, Floats]:
         if weights is not self._loaded:
             self._load(weights)
         self.policy.use_threads(len(raw))
@@ -335,9 +342,7 @@ class TorchActor:
         before = torch.from_numpy(state).to(self.device)
         outputs, value, after = self.policy.forward(self._call, x, before)
         out = torch.cat((outputs, value.unsqueeze(1)), dim=1).cpu().numpy()
-        remembered = after.cpu().numpy() if self.state_size else state
-        self._seconds += perf_counter() - start
-        return out, remembered
+        return out, after.cpu().numpy() if self.state_size else state
 
     def profile(self) -> dict[str, float]:
         """Seconds spent in torch since the start: encoding and the module."""
