@@ -18,7 +18,8 @@ static void add_world(const hr_vec *vec, int64_t world, double *totals) {
         totals[HR_EPISODE_TOTALS + m] += (double)vec->last_metrics[world * metrics + m];
 }
 
-/* Flags of eight rows, their lowest bits, of which `rows` exist; the first row's is the lowest byte. */
+/* Flags of eight rows, their lowest bits, of which `rows` exist; the first row's is the lowest
+ * byte. */
 static uint64_t flags_of(const uint8_t *flags, int64_t rows) {
     uint64_t word = 0;
     memcpy(&word, flags, rows < 8 ? (size_t)rows : 8);

@@ -232,11 +232,11 @@ template <typename hr__T> struct hr__target<const hr__T *> {
 #define HR_METRICS(...)                                                                            \
     .hr__metrics = {HR__METRICS_LIST(HR__COUNT(__VA_ARGS__), __VA_ARGS__)},                        \
     .hr__metrics_count =                                                                           \
-        HR__COUNT(__VA_ARGS__) + HR__REQUIRE(HR__COUNT(__VA_ARGS__) > HR__MAX_METRICS ||           \
-                                                 sizeof(struct Metrics) ==                         \
-                                                     HR__COUNT(__VA_ARGS__) * sizeof(float),       \
-                                             "HR_METRICS must name every member of struct "        \
-                                             "Metrics, each a float and no array")
+        HR__COUNT(__VA_ARGS__) +                                                                   \
+        HR__REQUIRE(HR__COUNT(__VA_ARGS__) > HR__MAX_METRICS ||                                    \
+                        sizeof(struct Metrics) == HR__COUNT(__VA_ARGS__) * sizeof(float),          \
+                    "HR_METRICS must name every member of struct "                                 \
+                    "Metrics, each a float and no array")
 #define HR__MAX_METRICS 16
 enum { hr__too_many = HR__MAX_METRICS + 1 };
 #define HR__METRIC(hr__a)                                                                          \
@@ -245,7 +245,7 @@ enum { hr__too_many = HR__MAX_METRICS + 1 };
                              "Metrics." #hr__a " must be float")}
 /* How many names these are, from 1 to 16; more of them are hr__too_many. */
 #define HR__COUNT(...)                                                                             \
-    HR__PICK(__VA_ARGS__,                                                                          \
+    HR__PICK(__VA_ARGS__, hr__too_many, hr__too_many, hr__too_many, hr__too_many, hr__too_many,    \
              hr__too_many, hr__too_many, hr__too_many, hr__too_many, hr__too_many, hr__too_many,   \
              hr__too_many, hr__too_many, hr__too_many, hr__too_many, hr__too_many, hr__too_many,   \
              hr__too_many, hr__too_many, hr__too_many, hr__too_many, hr__too_many, hr__too_many,   \
@@ -253,15 +253,14 @@ enum { hr__too_many = HR__MAX_METRICS + 1 };
              hr__too_many, hr__too_many, hr__too_many, hr__too_many, hr__too_many, hr__too_many,   \
              hr__too_many, hr__too_many, hr__too_many, hr__too_many, hr__too_many, hr__too_many,   \
              hr__too_many, hr__too_many, hr__too_many, hr__too_many, hr__too_many, hr__too_many,   \
-             hr__too_many, hr__too_many, hr__too_many, hr__too_many, hr__too_many, hr__too_many,   \
-             16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
-#define HR__PICK(                                                                                  \
-    hr__1, hr__2, hr__3, hr__4, hr__5, hr__6, hr__7, hr__8, hr__9, hr__10, hr__11, hr__12,         \
-    hr__13, hr__14, hr__15, hr__16, hr__17, hr__18, hr__19, hr__20, hr__21, hr__22, hr__23,        \
-    hr__24, hr__25, hr__26, hr__27, hr__28, hr__29, hr__30, hr__31, hr__32, hr__33, hr__34,        \
-    hr__35, hr__36, hr__37, hr__38, hr__39, hr__40, hr__41, hr__42, hr__43, hr__44, hr__45,        \
-    hr__46, hr__47, hr__48, hr__49, hr__50, hr__51, hr__52, hr__53, hr__54, hr__55, hr__56,        \
-    hr__57, hr__58, hr__59, hr__60, hr__61, hr__62, hr__63, hr__64, hr__n, ...)                    \
+             hr__too_many, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define HR__PICK(hr__1, hr__2, hr__3, hr__4, hr__5, hr__6, hr__7, hr__8, hr__9, hr__10, hr__11,    \
+                 hr__12, hr__13, hr__14, hr__15, hr__16, hr__17, hr__18, hr__19, hr__20, hr__21,   \
+                 hr__22, hr__23, hr__24, hr__25, hr__26, hr__27, hr__28, hr__29, hr__30, hr__31,   \
+                 hr__32, hr__33, hr__34, hr__35, hr__36, hr__37, hr__38, hr__39, hr__40, hr__41,   \
+                 hr__42, hr__43, hr__44, hr__45, hr__46, hr__47, hr__48, hr__49, hr__50, hr__51,   \
+                 hr__52, hr__53, hr__54, hr__55, hr__56, hr__57, hr__58, hr__59, hr__60, hr__61,   \
+                 hr__62, hr__63, hr__64, hr__n, ...)                                               \
     hr__n
 #define HR__METRICS_LIST(hr__n, ...)  HR__METRICS_PASTE(hr__n, __VA_ARGS__)
 #define HR__METRICS_PASTE(hr__n, ...) HR__METRICS_##hr__n(__VA_ARGS__)
