@@ -327,7 +327,7 @@ def test_the_same_source_is_cpp20(path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.c")), ids=lambda p: p.name)
 def test_examples_are_short_and_compile(path: Path) -> None:
-    """60 lines without the optional functions, 100 with the drawing and metrics of a walk-through."""
+    """60 lines without optional functions, 100 with the drawing and metrics of a walk-through."""
     text = path.read_text()
     optional = ".draw" in text or ".metrics" in text
     assert 30 <= len(text.splitlines()) <= (100 if optional else 60)

@@ -118,7 +118,7 @@ def test_interrupt_saves_says_where_and_exits_with_130(number, tmp_path):
     finally:
         process.kill()
     assert process.returncode == 130
-    assert out == ""
+    assert json.loads(out) == {"interrupted": True, "run": "r"}
     assert "Traceback" not in err
     step = Run.open("r").latest()
     assert f"saved r/checkpoints/{step}" in err
