@@ -85,6 +85,7 @@ class Experiments:
                 if guarded:
                     runner.memory.remember()
                 runner.step([(lo, hi)], fill)
+                refuse_failure(runner, step + 1)  # the next step forgets it
                 if guarded:
                     self._refuse_touched(runner, lo, step + 1)
             trace.keep(runner.memory, step + 1)

@@ -180,6 +180,7 @@ def drive(
             for lo, hi in ranges:
                 note(lo if singly else SEVERAL, done + step + 1)
                 runner.step([(lo, hi)], FILLS[0])
+                refuse_failure(runner, done + step + 1)  # the next step forgets it
             length += 1
             trace.keep(memory, step + 1)
             over = memory.arrays["world_over"] != 0

@@ -16,12 +16,12 @@ typedef struct {
     float place[2];
 } Obs;
 
-static int32_t hidden[4096]; /* steps by the world's stream */
+static int32_t hidden[1 << 20]; /* steps by the world's stream */
 
 static inline void hidden_episode_reset(const Params *p, State *s, hr_rng *rng) {
     (void)p;
     s->place = hr_uniform(rng, -0.5f, 0.5f);
-    hidden[rng->key % 4096] = 0;
+    hidden[rng->key % (1 << 20)] = 0;
 }
 
 static inline void hidden_episode_step(const Params *p, State *s, const Action a[],
@@ -29,7 +29,7 @@ static inline void hidden_episode_step(const Params *p, State *s, const Action a
     (void)p;
     s->place += hr_uniform(rng, 0.0f, 0.1f) * (a->move == 1 ? 1.0f : -1.0f);
     s->steps++;
-    int32_t *steps = &hidden[rng->key % 4096];
+    int32_t *steps = &hidden[rng->key % (1 << 20)];
     *steps += 1;
     out->reward = (float)*steps;
     out->terminated = hr_fabs(s->place) > 0.9f;
