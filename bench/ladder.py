@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
@@ -18,13 +17,14 @@ from ..engine.make import make_vec
 from ..trainers.config import TrainConfig
 from ..trainers.episodes import EpisodeWindow
 from ..trainers.parts import make_parts, make_source
+from ..trainers.settings import setting
+from .benchmark import Announce, Benchmark, Flags, Report
 from .heavy_tail import HeavyTail
 from .results import Result
 from .timing import Spread
 
 ENVS, WORKERS = 64, 16
 ENV, HEADRACE = "heavy-tailed cartpole", "headrace"
-Announce = Callable[[int, int], None]  # (runs done, runs in all)
 
 BASE = TrainConfig(
     env="heavy-tail", num_envs=ENVS, hidden=(64,), horizon=16, minibatches=4, epochs=4, lr=3e-3,
@@ -43,6 +43,14 @@ RUNGS: dict[str, tuple[str, dict[str, Any]]] = {
         "weights change within a rollout, at every step", {**CONCURRENT, "inflight": True},
     ),
 }  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class LadderFlags(Flags):
+    """The flags of `headrace bench ladder`."""
+
+    repeats: int = setting(5, "how often every rung is climbed", low=5, high=1000)
+    seconds: float = setting(12.0, "wall time of one run", above=0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,3 +151,23 @@ def ratios(results: list[Result]) -> list[tuple[str, float]]:
         if speed and base:
             found.append((f"{name}: steps/s of {before}", speed / base))
     return found
+
+
+def report(flags: LadderFlags, announce: Announce) -> Report:
+    """As the command line asks for it."""
+    found = run(
+        rounds=1 if flags.quick else flags.repeats,
+        seconds=2.0 if flags.quick else flags.seconds,
+        announce=announce,
+    )
+    return Report("From lockstep to asynchronous, 64 environments", found, ratios(found))
+
+
+BENCHMARK = Benchmark(
+    "ladder",
+    "Measures what asynchrony gains where environments take a heavy-tailed time to step: "
+    "from a lockstep trainer, one switch at a time.",
+    LadderFlags,
+    "headrace bench ladder --out bench/results/ladder.json",
+    report,
+)

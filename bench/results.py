@@ -34,6 +34,7 @@ class Result:
     max: float | None
     repeats: int
     note: str
+    samples: tuple[float, ...] = ()  # the repeats, in the order in which they were taken
 
     @classmethod
     def measured(
@@ -59,6 +60,7 @@ class Result:
             spread.max,
             spread.repeats,
             note,
+            tuple(float(f"{sample:.6g}") for sample in spread.samples),
         )
 
     @classmethod
@@ -72,11 +74,18 @@ def document(machine: dict[str, Any], results: Sequence[Result]) -> dict[str, An
     return {"machine": machine, "results": [dataclasses.asdict(result) for result in results]}
 
 
+def written(contents: dict[str, Any]) -> str:
+    """The document as text: one result a line, so that two runs can be read side by side."""
+    lines = ",\n".join("    " + json.dumps(each, allow_nan=False) for each in contents["results"])
+    head = json.dumps({**contents, "results": []}, indent=2, allow_nan=False)
+    return head.removesuffix("[]\n}") + f"[\n{lines}\n  ]\n}}\n"
+
+
 def save(path: Path, contents: dict[str, Any]) -> None:
     """Writes the document to a file, making its folder; ResultsError when that fails."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(contents, indent=2, allow_nan=False) + "\n")
+        path.write_text(written(contents))
     except OSError as error:
         raise ResultsError(f"--out {path} cannot be written: {error.strerror}") from error
 

@@ -6,12 +6,14 @@ rollout is collected by weights exactly `lag` updates older than those that lear
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 from ..engine.cpus import available_cpus
+from ..trainers.settings import setting
 from ..trainers.train import train
+from .benchmark import Announce, Benchmark, Flags, Report
 from .results import Result
 from .timing import Spread
 
@@ -19,7 +21,14 @@ LAGS = (0, 1, 4, 16)
 CORRECTIONS = ("none", "clip", "vtrace", "decoupled")
 STEPS = {"cartpole": 1_000_000, "acrobot": 500_000}  # the outcome depends on it: docs/async.md
 HEADRACE = "headrace"
-Announce = Callable[[int, int], None]  # (runs done, runs in all)
+
+
+@dataclasses.dataclass(frozen=True)
+class StalenessFlags(Flags):
+    """The flags of `headrace bench staleness`."""
+
+    quick: bool = setting(False, "a tenth of the steps and one seed: no figures, a trial")
+    seeds: int = setting(5, "how many seeds each cell is taken over", low=1, high=1000)
 
 
 def run(*, seeds: int, share: float, announce: Announce) -> list[Result]:
@@ -85,3 +94,23 @@ def ratios(results: list[Result]) -> list[tuple[str, float]]:
             kept = (score - floor) / synchronous if synchronous > 0 else 1.0
             found.append((f"of the synchronous return on {env} at lag {lag}, by {best}", kept))
     return found
+
+
+def report(flags: StalenessFlags, announce: Announce) -> Report:
+    """As the command line asks for it."""
+    found = run(
+        seeds=1 if flags.quick else flags.seeds,
+        share=0.1 if flags.quick else 1.0,
+        announce=announce,
+    )
+    return Report("Return by lag and correction", found, ratios(found))
+
+
+BENCHMARK = Benchmark(
+    "staleness",
+    "Measures what old weights cost: return at equal samples for lags of 0, 1, 4 and 16 "
+    "updates and each correction, on CartPole and Acrobot.",
+    StalenessFlags,
+    "headrace bench staleness --out bench/results/staleness.json",
+    report,
+)

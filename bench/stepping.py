@@ -23,6 +23,7 @@ from .batches import (
     stepper,
     transitions_per_row,
 )
+from .benchmark import Announce, Benchmark, RepeatFlags, Report
 from .check import CheckFailed, check_cartpole
 from .results import Result
 from .timing import Case, Spread, measure
@@ -32,7 +33,7 @@ SMALL, LARGE = 4096, 65536  # worlds: a batch that fits the caches, and one to s
 STEPS, MICROSECONDS = "steps/s", "us/call"
 KERNEL = "headrace kernel"
 YARDSTICK = "Gymnasium CartPoleVectorEnv"
-Announce = Callable[[int, int], None]  # (runs done, runs in all)
+QUICK_SECONDS, FULL_SECONDS = 0.03, 0.2  # of one repeat
 
 
 @dataclass
@@ -183,3 +184,20 @@ def ratios(results: list[Result]) -> list[tuple[str, float]]:
             factor = value[name, impl, 2] / value[name, impl, 1]
             lines.append((f"{what}, {LARGE} environments: two threads against one", factor))
     return lines
+
+
+def report(flags: RepeatFlags, announce: Announce) -> Report:
+    """As the command line asks for it."""
+    seconds = QUICK_SECONDS if flags.quick else FULL_SECONDS
+    found = run(rounds=flags.repeats, seconds=seconds, announce=announce)
+    return Report("Stepping CartPole (transitions per second)", found, ratios(found))
+
+
+BENCHMARK = Benchmark(
+    "env",
+    "Measures how fast CartPole steps: the kernel alone, VecEnv.step, and what people use "
+    "today (Gymnasium; EnvPool and PufferLib where they are installed), in one run.",
+    RepeatFlags,
+    "headrace bench env --out bench/results/env.json",
+    report,
+)

@@ -26,24 +26,36 @@ class Case:
 
 @dataclass(frozen=True)
 class Spread:
-    """Median, least and greatest of repeated measurements."""
+    """Repeated measurements, in the order in which they were taken."""
 
-    median: float
-    min: float
-    max: float
-    repeats: int
+    samples: tuple[float, ...]
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
         """ValueError when there are none."""
         if not values:
             raise ValueError("a spread needs at least one value")
-        return cls(statistics.median(values), min(values), max(values), len(values))
+        return cls(tuple(float(value) for value in values))
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.samples)
+
+    @property
+    def min(self) -> float:
+        return min(self.samples)
+
+    @property
+    def max(self) -> float:
+        return max(self.samples)
+
+    @property
+    def repeats(self) -> int:
+        return len(self.samples)
 
     def map(self, convert: Callable[[float], float]) -> Spread:
-        """The spread in another unit; `convert` is monotonic, rising or falling."""
-        low, high = sorted((convert(self.min), convert(self.max)))
-        return Spread(convert(self.median), low, high, self.repeats)
+        """The spread in another unit."""
+        return Spread(tuple(convert(value) for value in self.samples))
 
 
 def iterations_for(case: Case, seconds: float, clock: Clock = time.perf_counter) -> int:

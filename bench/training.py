@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
 import time
 from collections.abc import Callable
@@ -10,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from ..engine.cpus import available_cpus
+from ..trainers.settings import setting
 from ..trainers.train import TrainResult, train
 from . import stages
 from .batches import gymnasium_numpy, stepper, transitions_per_row
+from .benchmark import Announce, Benchmark, RepeatFlags, Report
 from .check import check_cartpole
 from .results import Result
 from .timing import Case, Spread, iterations_for
@@ -22,7 +25,13 @@ WIDTHS = (32, 64, 128)  # of the policy's one hidden layer
 YARDSTICK_ENVS = 1024
 YARDSTICK_SECONDS = 0.2  # of one repeat
 HEADRACE, YARDSTICK = "headrace", "Gymnasium CartPoleVectorEnv"
-Announce = Callable[[int, int], None]  # (measurements done, measurements in all)
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainFlags(RepeatFlags):
+    """The flags of `headrace bench train`."""
+
+    seeds: int = setting(10, "how many seeds the time to solve is taken over", low=1, high=1000)
 
 
 def run(*, rounds: int, steps: int, seeds: int, announce: Announce) -> list[Result]:
@@ -123,3 +132,24 @@ def ratios(results: list[Result]) -> list[tuple[str, float]]:
         )
         for width in WIDTHS
     ]
+
+
+def report(flags: TrainFlags, announce: Announce) -> Report:
+    """As the command line asks for it."""
+    found = run(
+        rounds=flags.repeats,
+        steps=400_000 if flags.quick else 2_000_000,
+        seeds=min(flags.seeds, 3) if flags.quick else flags.seeds,
+        announce=announce,
+    )
+    return Report("Training on CartPole", found, ratios(found))
+
+
+BENCHMARK = Benchmark(
+    "train",
+    "Measures how fast headrace trains on CartPole at several widths, where the time goes, "
+    "and how long it takes to solve it, beside Gymnasium's mere stepping.",
+    TrainFlags,
+    "headrace bench train --seeds 20 --out bench/results/train.json",
+    report,
+)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headrace.bench import cli, stepping, training
+from headrace.bench import stepping, training
 from headrace.bench.results import Result
 from headrace.bench.timing import Spread
 from headrace.cli import main
@@ -21,7 +21,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     def run(**arguments: Any) -> list[Result]:
         seen.update(arguments)
-        spread = Spread(2e6, 1e6, 3e6, 5)
+        spread = Spread.of([2e6, 1e6, 3e6])
         return [Result.measured("vecenv-8", "headrace", "cartpole", 1, spread, "steps/s")]
 
     for benchmark in (stepping, training):
@@ -55,7 +55,7 @@ def test_tables_go_to_stderr(asked: dict[str, Any], capsys: pytest.CaptureFixtur
 def test_quick_is_shorter(asked: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "env", "--quick", "--repeats", "5"]) == 0
     assert asked["rounds"] == 5
-    assert asked["seconds"] == cli.QUICK_SECONDS < cli.FULL_SECONDS
+    assert asked["seconds"] == stepping.QUICK_SECONDS < stepping.FULL_SECONDS
     assert main(["bench", "train", "--seeds", "2", "--quick"]) == 0
     assert asked["seeds"] == 2
 

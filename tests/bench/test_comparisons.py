@@ -16,7 +16,7 @@ from headrace.bench.timing import Spread, measure
 
 
 def figure(name: str, impl: str, threads: int, value: float) -> Result:
-    spread = Spread(value, value, value, 5)
+    spread = Spread.of([value] * 5)
     return Result.measured(name, impl, "cartpole", threads, spread, "steps/s")
 
 

@@ -23,12 +23,18 @@ KEYS = [
     "max",
     "repeats",
     "note",
+    "samples",
 ]
 
 
 def test_document_has_the_shape_that_is_promised(tmp_path: Path) -> None:
     measured = Result.measured(
-        "kernel-4096", "headrace kernel", "cartpole", 2, Spread(3.0, 1.0, 9.0, 5), "steps/s"
+        "kernel-4096",
+        "headrace kernel",
+        "cartpole",
+        2,
+        Spread.of([3.0, 1.0, 9.0, 4.0, 2.0]),
+        "steps/s",
     )
     missing = Result.missing("vecenv", "EnvPool", "cartpole", "steps/s", "not installed")
     contents = results.document({"cpu": "any"}, [measured, missing])
@@ -65,7 +71,7 @@ def test_figures_for_people(value: float | None, unit: str, text: str) -> None:
 
 def test_report_names_machine_command_and_figures(capsys: pytest.CaptureFixture[str]) -> None:
     here = machine.describe(["env", "--out", "a b.json"])
-    spread = Spread(2e6, 1e6, 3e6, 5)
+    spread = Spread.of([2e6, 1e6, 3e6])
     measured = Result.measured("vecenv-4096", "headrace VecEnv", "cartpole", 1, spread, "steps/s")
     results.print_report("Title", here, [measured], [("times as fast", 21.5)])
     captured = capsys.readouterr()

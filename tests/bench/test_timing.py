@@ -26,14 +26,16 @@ class Clock:
 
 
 def test_spread_is_median_and_extremes() -> None:
-    assert Spread.of([3.0, 1.0, 10.0, 2.0, 4.0]) == Spread(3.0, 1.0, 10.0, 5)
+    spread = Spread.of([3.0, 1.0, 10.0, 2.0, 4.0])
+    assert (spread.median, spread.min, spread.max, spread.repeats) == (3.0, 1.0, 10.0, 5)
     assert Spread.of([1.0, 2.0]).median == 1.5
     with pytest.raises(ValueError, match="at least one"):
         Spread.of([])
 
 
 def test_spread_in_another_unit_keeps_the_order() -> None:
-    assert Spread(4.0, 2.0, 8.0, 5).map(lambda rate: 1 / rate) == Spread(0.25, 0.125, 0.5, 5)
+    spread = Spread.of([2.0, 8.0, 4.0]).map(lambda rate: 1 / rate)
+    assert spread == Spread.of([0.5, 0.125, 0.25])
 
 
 @pytest.mark.parametrize(("seconds", "expected"), [(1e-6, 200_000), (0.05, 4), (7.0, 1)])
