@@ -18,6 +18,7 @@ from .benchmark import Benchmark
 BENCHMARKS = {
     "env": ("stepping", "how fast CartPole steps, beside Gymnasium, EnvPool and PufferLib"),
     "train": ("training", "how fast CartPole is learnt, where the time goes, seconds to solve"),
+    "kernels": ("kernels", "the trainer's kernels against torch, eager and compiled"),
     "ladder": ("ladder", "what asynchrony gains where steps take a heavy-tailed time"),
     "staleness": ("staleness", "what old weights cost, by lag and correction"),
 }

@@ -91,11 +91,13 @@ def save(path: Path, contents: dict[str, Any]) -> None:
 
 
 def shown(value: float | None, unit: str) -> str:
-    """A figure for people: three significant digits, millions as M."""
+    """A figure for people: three significant digits, thousands, millions and more as k, M, G."""
     if value is None:
         return "-"
     if unit == "share":
         return f"{100 * value:.1f} %"
+    if value >= 1e9:
+        return f"{_digits(value / 1e9)} G"
     if value >= 1e6:
         return f"{_digits(value / 1e6)} M"
     if value >= 1e4:

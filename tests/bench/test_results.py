@@ -59,6 +59,7 @@ def test_a_file_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
         (None, "steps/s", "-"),
         (123_456_789.0, "steps/s", "123 M"),
         (5_570_000.0, "steps/s", "5.57 M"),
+        (1_337e6, "rows/s", "1.34 G"),
         (55_300.0, "steps/s", "55.3 k"),
         (4.321, "us/call", "4.32"),
         (0.1534, "s", "0.153"),
