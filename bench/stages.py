@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from ..engine.vector import VecEnv
+from ..trainers.begin import preset_of
 from ..trainers.collector import FusedCollector
 from ..trainers.config import DEFAULT_NUM_ENVS, TrainConfig, configure
 from ..trainers.environments import environments
 from ..trainers.learner import NativeLearner
 from ..trainers.policy import PolicySpec
 from ..trainers.seeds import TRAINING
-from ..trainers.train import preset_of
 from .matmul import sgemm_peak
 from .results import Result
 from .timing import Spread

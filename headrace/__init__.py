@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from .trainers import nn as nn
     from .trainers.config import TrainConfig
     from .trainers.evaluate import evaluate
-    from .trainers.train import TrainResult, train
+    from .trainers.ppo import PPO, TrainResult
+    from .trainers.train import train
 
     __version__: str
 
 __all__ = [
+    "PPO",
     "HeadraceError",
     "TrainConfig",
     "TrainResult",
@@ -52,8 +54,9 @@ __all__ = [
 # public name: the module that defines it, imported at first use
 _HOMES = {
     "HeadraceError": ".engine.errors",
+    "PPO": ".trainers.ppo",
     "TrainConfig": ".trainers.config",
-    "TrainResult": ".trainers.train",
+    "TrainResult": ".trainers.ppo",
     "VecEnv": ".engine.vector",
     "array": ".engine.numba",
     "check_vec_env": ".engine.conformance",

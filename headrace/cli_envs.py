@@ -13,9 +13,9 @@ from .engine.spec import EnvSpec
 from .explain import explain, explanation, spaces_of
 from .flags import Verb
 from .output import print_json, print_table
+from .trainers.begin import preset_of
 from .trainers.config import read_preset
 from .trainers.settings import setting
-from .trainers.train import preset_of
 
 
 @dataclasses.dataclass(frozen=True)

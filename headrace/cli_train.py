@@ -9,9 +9,10 @@ from typing import Any
 from .flags import Verb
 from .output import print_json
 from .progress import count, display, duration
+from .trainers.begin import preset_of
 from .trainers.config import TrainConfig, read_preset
 from .trainers.settings import ConfigError, setting
-from .trainers.train import TrainResult, preset_of, train
+from .trainers.train import TrainResult, train
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,8 +16,8 @@ from gymnasium import spaces
 from .engine.make import make_vec
 from .engine.resolve import Resolved, resolve
 from .engine.spec import EnvSpec, FieldSpec
+from .trainers.begin import preset_of
 from .trainers.config import read_preset
-from .trainers.train import preset_of
 
 _ROWS = 4096
 _SECONDS = 0.4  # of stepping

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Protocol
 
-from .trainers.train import Progress
+from .trainers.progress import Progress
 
 PLAIN_SECONDS = 10.0  # between two plain lines
 

@@ -22,6 +22,8 @@ else:
 DEFAULT_NUM_ENVS = 256  # rows of the batch
 PYTHON_NUM_ENVS = 64  # the same of Python environments
 
+OBJECT = "object:"  # begins a setting that stands for an object of Python
+
 # Settings that only torch policies heed, as they are for the others.
 TORCH_ONLY = {
     "memory": "none",
@@ -189,7 +191,7 @@ class TrainConfig:
                 given = getattr(self, name)
                 if given != default:
                     raise ConfigError(f"{name} {given} needs a torch policy: add --policy torch")
-        elif self.policy != "torch" and not self.policy.startswith("object:"):
+        elif self.policy != "torch" and not self.policy.startswith(OBJECT):
             file, colon, name = self.policy.rpartition(":")
             if not (colon and file.endswith(".py") and name):
                 raise ConfigError(
@@ -211,6 +213,12 @@ class TrainConfig:
     def replace(self, **changes: Any) -> TrainConfig:
         """A copy with some fields changed, checked again."""
         return dataclasses.replace(self, **changes)
+
+
+def label(value: Any) -> str:
+    """What an object of Python, or the first of a list, is called among the settings."""
+    first = value[0] if isinstance(value, (list, tuple)) and value else value
+    return OBJECT + getattr(first, "__name__", type(first).__name__)
 
 
 def configure(env: str, preset: Path | None, given: Mapping[str, Any]) -> TrainConfig:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import inspect
 import math
+from typing import Any
+
+import gymnasium
 
 from ..engine.make import make_vec
 from ..engine.processes.sources import is_python
 from ..engine.processes.vector import ProcessVecEnv
-from ..engine.resolve import resolve
+from ..engine.resolve import is_native_class, resolve
 from ..engine.vector import VecEnv
 from .config import DEFAULT_NUM_ENVS, PYTHON_NUM_ENVS, TrainConfig
 from .seeds import world_seeds
@@ -17,19 +20,27 @@ from .settings import ConfigError, load_params
 AnyVecEnv = VecEnv | ProcessVecEnv
 
 
-def default_rows(config: TrainConfig) -> int:
-    """Rows of a batch where nobody said how many."""
-    return whole_worlds(config, PYTHON_NUM_ENVS if is_python(config.env) else DEFAULT_NUM_ENVS)
+def default_rows(config: TrainConfig, source: Any = None) -> int:
+    """Rows of a batch where nobody said how many; source: as `environments` has it."""
+    python = _in_python(config.env if source is None else source)
+    return whole_worlds(config, PYTHON_NUM_ENVS if python else DEFAULT_NUM_ENVS, source)
 
 
-def whole_worlds(config: TrainConfig, rows: int) -> int:
+def whole_worlds(config: TrainConfig, rows: int, source: Any = None) -> int:
     """`rows` rounded up to a multiple of the agents of one world; as they are for Python
-    environments, whose agents are known once they are made."""
-    if is_python(config.env):
+    environments, whose agents are known once they are made; of a list, as many as it holds."""
+    env = config.env if source is None else source
+    if isinstance(env, (list, tuple)):
+        return len(env)
+    if _in_python(env):
         return rows
     defines = {n: int(v) for n, v in config.params if n.isupper() and not isinstance(v, str)}
-    agents = resolve(config.env, defines=defines).spec.agents
+    agents = resolve(env, defines=defines).spec.agents
     return -(-rows // agents) * agents
+
+
+def _in_python(env: Any) -> bool:
+    return is_python(env) and not is_native_class(env)
 
 
 def environments(
@@ -39,19 +50,26 @@ def environments(
     seed: int,
     stream: int,
     autoreset_mode: str = "SameStep",
+    *,
+    source: Any = None,
 ) -> AnyVecEnv:
-    """The run's environment, `rows` of it, with its parameters, each world with its own seed."""
+    """The run's environment, `rows` of it, with its parameters, each world with its own seed.
+
+    source: the environment where it is an object of Python: a class or function that makes one,
+        or a list of functions.
+    """
+    env = config.env if source is None else source
     params = load_params(config.params)
     for name in params.keys() & inspect.signature(make_vec).parameters.keys():
         raise ConfigError(f"params: {name} is no parameter of an environment")
-    python = is_python(config.env)
+    python = _in_python(env)
     vec = make_vec(
-        config.env,
+        env,
         rows,
         threads=None if python else threads,
         workers=threads if python else None,
         autoreset_mode=autoreset_mode,
-        batch_size=group_of(config, rows, python=python),
+        batch_size=group_of(config, rows, env),
         copy=False,
         **params,
     )
@@ -65,11 +83,16 @@ def environments(
     return vec
 
 
-def group_of(config: TrainConfig, rows: int, *, python: bool) -> int | None:
+def group_of(config: TrainConfig, rows: int, env: Any) -> int | None:
     """How many of `rows` rows a policy acts for at once; None: all of them."""
     if config.batch_size is not None:
         return min(config.batch_size, rows)
-    return -(-rows // 2) if python and config.env.startswith("gymnasium:") else None
+    single = env.startswith("gymnasium:") if isinstance(env, str) else _makes_one_agent(env)
+    return -(-rows // 2) if single else None
+
+
+def _makes_one_agent(env: Any) -> bool:
+    return inspect.isclass(env) and issubclass(env, gymnasium.Env)
 
 
 def name_of(vec: AnyVecEnv) -> str:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..engine._core import MAX_THREADS
 from ..engine.errors import HeadraceError
 from .batch import Codec
-from .config import TrainConfig
+from .config import TrainConfig, label
 from .environments import AnyVecEnv, environments, name_of, whole_worlds
 from .parts import check_policy, make_player, native_policy
 from .policy import PolicySpec, TensorError
@@ -92,12 +92,16 @@ class Agent:
 
 
 def load_agent(
-    config: EvalConfig, rows: int, autoreset_mode: str = "SameStep", module: Any = None
+    config: EvalConfig,
+    rows: int,
+    autoreset_mode: str = "SameStep",
+    module: Any = None,
+    source: Any = None,
 ) -> Agent:
     """The agent that `config` names, in `rows` environments, rounded up to whole worlds.
 
     Args:
-        module: the policy of a run that was given an object of Python.
+        module, source: policy and environment of a run that was given objects of Python.
 
     Raises:
         RunError: no run there, no such checkpoint, or a damaged one.
@@ -107,11 +111,14 @@ def load_agent(
     trained, _ = folder.read_config()
     check_policy(trained, config.policy if module is None else trained.policy)
     quoted = shlex.quote(str(folder.path))
-    check_env(trained.env, config.env, f"headrace eval {quoted} --env {{env}}")
+    given = config.env if source is None else label(source)
+    check_env(trained.env, given, f"headrace eval {quoted} --env {{env}}")
     step = folder.latest() if config.checkpoint is None else config.checkpoint
     tensors = folder.load_policy(step)
-    rows = whole_worlds(trained, rows)
-    vec = environments(trained, rows, config.threads, config.seed, EVALUATION, autoreset_mode)
+    rows = whole_worlds(trained, rows, source)
+    vec = environments(
+        trained, rows, config.threads, config.seed, EVALUATION, autoreset_mode, source=source
+    )
     try:
         player = _fitting_player(trained, vec, tensors, folder.checkpoint_path(step), module)
         return Agent(trained, step, vec, player)
@@ -129,8 +136,8 @@ def evaluate(run: str, **given: Any) -> EvalResult:
 
     Args:
         run: the folder of the run.
-        **given: fields of `EvalConfig`. `policy` may also be the torch module, or function that
-            makes one, with which the run was trained.
+        **given: fields of `EvalConfig`. `policy` and `env` may also be the objects of Python with
+            which the run was trained.
 
     Raises:
         ConfigError: a setting that does not exist or does not fit.
@@ -138,11 +145,12 @@ def evaluate(run: str, **given: Any) -> EvalResult:
         HeadraceError: episodes that do not end.
     """
     started = time.perf_counter()
-    module = None
-    if not isinstance(given.get("policy"), (str, type(None))):
-        module = given.pop("policy")
+    module, source = (
+        None if isinstance(given.get(name), (str, Path, type(None))) else given.pop(name)
+        for name in ("policy", "env")
+    )
     config = EvalConfig(run=str(run), **given)
-    agent = load_agent(config, min(config.episodes, MAX_ENVS), module=module)
+    agent = load_agent(config, min(config.episodes, MAX_ENVS), module=module, source=source)
     with closing(agent.vec):
         returns, lengths = _play(agent.vec, agent.player, config)
     trained = agent.trained

@@ -9,7 +9,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Mapping
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .episodes import EpisodeWindow
@@ -23,6 +23,8 @@ class Metric:
     unit: str
     meaning: str
 
+
+Line = dict[str, float | int | None]
 
 ENVIRONMENT = "env/"  # before the names of an environment's own metrics
 
@@ -72,19 +74,13 @@ METRICS: dict[str, Metric] = {
 }
 
 
-class MetricsLog:
-    """Averages over the updates since the last line, and when the next line is due.
+class Averages:
+    """What was logged since the last line."""
 
-    Lines come closer together early in a run, where things change fast: after a hundredth of
-    the time that has passed, but at least 0.05 s and at most 10 s apart.
-    """
-
-    def __init__(self, file: IO[str], seconds: float, steps: int) -> None:
-        """Appends to `file`; `seconds` and `steps` are where the run stands."""
-        self._file = file
+    def __init__(self, seconds: float, steps: int) -> None:
+        """`seconds` and `steps`: where the run stands."""
         self.steps = steps  # at the last line
         self._seconds = seconds
-        self._due = seconds + _gap(seconds)
         self._start_line()
 
     def _start_line(self) -> None:
@@ -103,21 +99,17 @@ class MetricsLog:
         for name, attribute in _LEARNED.items():
             sums[name] += getattr(stats, attribute)
 
-    def due(self, seconds: float) -> bool:
-        """Whether a line should be written now, `seconds` into training."""
-        return seconds >= self._due
-
-    def write(
+    def line(
         self,
         seconds: float,
         steps: int,
         version: int,
         episodes: EpisodeWindow,
         environment: Mapping[str, float],
-    ) -> None:
-        """Writes one line, with the environment's own metrics, and starts to average anew."""
+    ) -> Line:
+        """One line, with the environment's own metrics; starts to average anew."""
         passed = seconds - self._seconds
-        line: dict[str, float | int | None] = {
+        line: Line = {
             "steps": steps,
             "version": version,
             "seconds": round(seconds, 6),
@@ -134,10 +126,34 @@ class MetricsLog:
             line["time/collect"] = self._collect / passed if passed > 0 else None
             line["time/learn"] = self._learn / passed if passed > 0 else None
         line |= {ENVIRONMENT + name: value for name, value in environment.items()}
-        self._file.write(json.dumps(line, allow_nan=False) + "\n")
         self._seconds, self.steps = seconds, steps
-        self._due = seconds + _gap(seconds)
         self._start_line()
+        return line
+
+
+class MetricsLog(Averages):
+    """metrics.jsonl: averages over the updates since the last line, and when the next is due.
+
+    Lines come closer together early in a run, where things change fast: after a hundredth of
+    the time that has passed, but at least 0.05 s and at most 10 s apart.
+    """
+
+    def __init__(self, file: IO[str], seconds: float, steps: int) -> None:
+        """Appends to `file`; `seconds` and `steps` are where the run stands."""
+        super().__init__(seconds, steps)
+        self._file = file
+        self._due = seconds + _gap(seconds)
+
+    def due(self, seconds: float) -> bool:
+        """Whether a line should be written now, `seconds` into training."""
+        return seconds >= self._due
+
+    def write(self, seconds: float, *where: Any) -> Line:
+        """Writes one line, arguments as `line` has them, and returns it."""
+        line = self.line(seconds, *where)
+        self._file.write(json.dumps(line, allow_nan=False) + "\n")
+        self._due = seconds + _gap(seconds)
+        return line
 
 
 def _gap(seconds: float) -> float:

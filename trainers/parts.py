@@ -26,7 +26,7 @@ from ._native import StopFlag
 from .actor import Actor, Draw, NativeActor
 from .batch import Batch, Codec
 from .collector import FusedCollector
-from .config import TrainConfig
+from .config import OBJECT, TrainConfig
 from .learner import NativeLearner
 from .pipeline import InTurn, Pipeline, Source
 from .policy import PolicySpec, seed_key
@@ -239,9 +239,6 @@ def _default_module(config: TrainConfig, spec: EnvSpec) -> Any:
     start = native.to_tensors(native.weights(native.init(config.seed)))
     module.load_state_dict({name: torch.from_numpy(array) for name, array in start.items()})
     return module
-
-
-OBJECT = "object:"  # begins the policy setting of a run whose module came from Python
 
 
 def class_in(text: str) -> Callable[[Any, Any], Any]:

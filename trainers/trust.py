@@ -14,6 +14,7 @@ import shlex
 from pathlib import Path
 
 from ..engine.registration import registered
+from .config import OBJECT
 from .settings import ConfigError
 
 
@@ -34,10 +35,16 @@ def check_env(env: str, given: str | None, command: str) -> None:
 
     Args:
         env: as the run has it.
-        given: as the user has named it now; None: not at all.
+        given: as the user has named it now, or the label of an object; None: not at all.
         command: how to name it, {env} standing for the environment.
     """
-    if given is not None:
+    if env.startswith(OBJECT):
+        if given != env:
+            raise ConfigError(
+                f"env {env.removeprefix(OBJECT)} of this run was given as an object of Python: "
+                "give it again, as env=..."
+            )
+    elif given is not None:
         if lasting_env(given) != env:
             raise ConfigError(f"env {given} is not this run's: it is {env}")
         remember(env)

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from headrace import progress
-from headrace.trainers.train import Progress
+from headrace.trainers.progress import Progress
 
 HALF = Progress(
     steps=5_000_000,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import headrace
-from headrace.trainers import train as training
+from headrace.trainers import progress
 from headrace.trainers.interrupt import TrainingInterrupted
 from headrace.trainers.run import Run
 
@@ -88,10 +88,10 @@ def test_learns_with_updates_in_flight():
 
 def stopped(monkeypatch, run_dir, **settings):
     """Ctrl-C after about a third of the steps; the observer is asked after every update."""
-    monkeypatch.setattr(training, "OBSERVER_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "OBSERVER_SECONDS", 0.0)
 
-    def observer(progress):
-        if progress.steps >= STEPS // 3:
+    def observer(at):
+        if at.steps >= STEPS // 3:
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(TrainingInterrupted):

@@ -14,7 +14,7 @@ import pytest
 
 import headrace
 from headrace.engine.errors import ArgumentError, HeadraceError
-from headrace.trainers import train as train_module
+from headrace.trainers import begin, progress, session
 from headrace.trainers.config import ASYNC_ONLY, TORCH_ONLY, TrainConfig
 from headrace.trainers.interrupt import TrainingInterrupted
 from headrace.trainers.metrics import METRICS
@@ -157,10 +157,10 @@ def test_nan_leaves_saved_checkpoints_alone(point):
 
 def interrupted(monkeypatch, **settings):
     """Trains until the first report, where Ctrl-C arrives; returns the exception."""
-    monkeypatch.setattr(train_module, "OBSERVER_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "OBSERVER_SECONDS", 0.0)
 
-    def observer(progress):
-        if progress.steps >= STEPS // 3:
+    def observer(at):
+        if at.steps >= STEPS // 3:
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(TrainingInterrupted) as caught:
@@ -274,13 +274,13 @@ def test_an_update_that_is_broken_off_is_taken_back(monkeypatch, where, policy):
     """Its steps are lost; the run goes on from before it as if nothing had happened."""
     if policy == "torch":
         pytest.importorskip("torch")
-    monkeypatch.setattr(train_module, "SLOW_SECONDS", -1.0)  # every update counts as slow
+    monkeypatch.setattr(session, "SLOW_SECONDS", -1.0)  # every update counts as slow
     options = {"seed": 4, "num_envs": 128, "horizon": 16, "steps": 128 * 16 * 6, "threads": 1}
     options["policy"] = policy
     whole = headrace.train("cartpole", run_dir="whole", **options)
     begun = []
 
-    class Interrupted(train_module.Session):
+    class Interrupted(session.Session):
         def __init__(self, *given):
             super().__init__(*given)
             name = "take" if where == "collecting" else "learn"
@@ -295,7 +295,7 @@ def test_an_update_that_is_broken_off_is_taken_back(monkeypatch, where, policy):
             monkeypatch.setattr(self._source, name, call)
 
     with monkeypatch.context() as patch:
-        patch.setattr(train_module, "Session", Interrupted)
+        patch.setattr(begin, "Session", Interrupted)
         with pytest.raises(TrainingInterrupted) as stopped:
             headrace.train("cartpole", run_dir="parts", **options)
     assert len(begun) == 3
@@ -306,13 +306,13 @@ def test_an_update_that_is_broken_off_is_taken_back(monkeypatch, where, policy):
 
 def test_a_signal_is_heard_inside_native_code(monkeypatch):
     """One update of these environments takes many minutes."""
-    take = train_module.Session._take
+    take = session.Session._take
 
-    def soon(self, kept):
+    def soon(self):
         threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
-        return take(self, kept)
+        return take(self)
 
-    monkeypatch.setattr(train_module.Session, "_take", soon)
+    monkeypatch.setattr(session.Session, "_take", soon)
     shut = str(Path(__file__).parent / "worlds" / "shut.c")
     with pytest.raises(TrainingInterrupted) as stopped:
         headrace.train(
@@ -322,14 +322,14 @@ def test_a_signal_is_heard_inside_native_code(monkeypatch):
 
 
 def test_fast_updates_are_finished(monkeypatch):
-    monkeypatch.setattr(train_module, "SLOW_SECONDS", 1000.0)
+    monkeypatch.setattr(session, "SLOW_SECONDS", 1000.0)
     steps = []
 
-    def interrupt(progress):
-        steps.append(progress.steps)
+    def interrupt(at):
+        steps.append(at.steps)
         os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(train_module, "OBSERVER_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "OBSERVER_SECONDS", 0.0)
     with pytest.raises(TrainingInterrupted) as stopped:
         headrace.train("cartpole", run_dir="r", steps=10**6, observer=interrupt)
     assert stopped.value.checkpoint.name == str(steps[0])
@@ -338,7 +338,7 @@ def test_fast_updates_are_finished(monkeypatch):
 def test_another_build_is_told_and_kept_on_record(monkeypatch):
     headrace.train("cartpole", run_dir="r", steps=10_000)
     first = Run.open("r").read_config()[1]
-    monkeypatch.setattr(train_module, "build_table", lambda *_, **__: {**first, "isa": "another"})
+    monkeypatch.setattr(session, "build_table", lambda *_, **__: {**first, "isa": "another"})
     with pytest.warns(UserWarning, match=r"begun with another build \(isa changed\)"):
         headrace.train(resume="r", steps=20_000)
     headrace.train(resume="r", steps=30_000)  # the same again: no warning

@@ -1,0 +1,155 @@
+"""How a session comes to be: from settings, or from the folder of a run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..engine.errors import ArgumentError
+from ..engine.registration import registered
+from .config import OBJECT, TrainConfig, configure, reject_unknown
+from .environments import AnyVecEnv, default_rows, environments, name_of
+from .parts import check_policy, lasting_policy, require_torch
+from .run import Run, RunError
+from .seeds import TRAINING
+from .session import Session
+from .settings import ConfigError, settings
+from .trust import check_env, lasting_env, remember
+
+# What may change when a run is resumed.
+RESUMABLE = (
+    "steps",
+    "target",
+    "threads",
+    "device",
+    "actor_device",
+    "checkpoint_seconds",
+    "keep_checkpoints",
+)
+
+
+class Objects(NamedTuple):
+    """What was given as an object of Python rather than by name; None: by name."""
+
+    env: Any = None  # a class or function that makes an environment, or a list of functions
+    policy: Any = None  # a torch module, or a function that makes one
+
+
+def preset_of(env: str | Path) -> Path | None:
+    """The preset beside the environment's file: cartpole.toml beside cartpole.c, if it is there."""
+    known = registered().get(str(env))
+    source = known.path if known else Path(env).expanduser()
+    preset = source.with_suffix(".toml")
+    return preset if source.suffix and preset.is_file() else None
+
+
+def begun(
+    env: str, given: Mapping[str, Any], objects: Objects, base: TrainConfig | None = None
+) -> Session:
+    """A new run: configured, its environments made, its folder with config.toml written.
+
+    base: settings that stand in the place of the defaults and the preset.
+    """
+    config = _configured(env, given, base)
+    if config.policy != "native":
+        require_torch(config.policy)
+    if config.num_envs is None:
+        config = config.replace(num_envs=default_rows(config, objects.env))
+    try:
+        vec = _environments(config, objects.env)
+    except ArgumentError as error:
+        preset = None if base is not None or "params" in given else preset_of(env)
+        raise _blamed(error, config, preset) from None
+    try:
+        session = Session(config, vec, objects.policy)
+        if objects.env is None:
+            session.run = Run.create(config, name_of(vec))
+            remember(config.env)
+        else:
+            session.run = Run.create(config, config.env.removeprefix(OBJECT))
+        session.run.write_config(config, session.build_table())
+    except BaseException:
+        vec.close()
+        raise
+    return session
+
+
+def _configured(env: str, given: Mapping[str, Any], base: TrainConfig | None) -> TrainConfig:
+    """The settings of a new run, its files by paths that last."""
+    name = lasting_env(env)
+    if base is None:
+        config = configure(name, preset_of(env), given)
+    else:
+        for key in given:
+            reject_unknown(key, settings(TrainConfig))
+        config = base.replace(env=name, **given)
+    params = tuple(
+        (n, str(Path(v).resolve()) if isinstance(v, str) else v) for n, v in config.params
+    )
+    return config.replace(policy=lasting_policy(config.policy), params=params)
+
+
+def _blamed(error: ArgumentError, config: TrainConfig, preset: Path | None) -> ArgumentError:
+    """The error, with the preset's name where a parameter in it is wrong."""
+    named = set(re.findall(r"\w+", str(error)))
+    if preset is None or not named & {name for name, _ in config.params}:
+        return error
+    return ConfigError(f"{preset}: {error}")
+
+
+def resumed(run: Run, env: str | None, given: dict[str, Any], objects: Objects) -> Session:
+    """A run continued from its newest checkpoint."""
+    saved, before = run.read_config()
+    check_policy(saved, given.pop("policy", None))
+    if env is not None and lasting_env(env) != saved.env:
+        raise ConfigError(f"env cannot change when a run is resumed: it is {saved.env}")
+    again = f"headrace train {{env}} --resume {shlex.quote(str(run.path))}"
+    check_env(saved.env, env, again)
+    for name in given:
+        reject_unknown(name, settings(TrainConfig))
+        if name not in RESUMABLE:
+            raise ConfigError(
+                f"{name} cannot change when a run is resumed; only {', '.join(RESUMABLE)} can"
+            )
+    config = saved.replace(**given)
+    state = run.load_state(run.latest())
+    vec = _environments(config, objects.env)
+    try:
+        session = Session(config, vec, objects.policy)
+        session.run = run
+        _restore(session, state)
+        _warn_of_build(before, session.build_table())
+        run.write_config(config, session.build_table())
+    except BaseException:
+        vec.close()
+        raise
+    return session
+
+
+def _restore(session: Session, state: Mapping[str, Any]) -> None:
+    """RunError where the state is not of this run."""
+    try:
+        session.restore(state)
+    except (KeyError, TypeError, ValueError) as error:
+        checkpoint = session.run.checkpoint_path(session.run.latest())
+        raise RunError(f"{checkpoint} does not fit its run or is damaged: {error}") from error
+
+
+def _warn_of_build(before: Mapping[str, str], build: Mapping[str, str]) -> None:
+    """Warns where a run goes on with other code, which may change its weights."""
+    changed = [name for name, value in build.items() if before and before.get(name) != value]
+    if changed:
+        warnings.warn(
+            f"the run was begun with another build ({', '.join(changed)} changed): it goes on, but "
+            "its weights are not those of an uninterrupted run",
+            stacklevel=5,
+        )
+
+
+def _environments(config: TrainConfig, source: Any) -> AnyVecEnv:
+    rows = config.num_envs or default_rows(config, source)
+    return environments(config, rows, config.threads, config.seed, TRAINING, source=source)

@@ -1,0 +1,270 @@
+"""PPO for a loop of one's own: a run that is trained one update at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Generator, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from .begin import Objects, begun, resumed
+from .config import TrainConfig, label
+from .interrupt import Interruption, TrainingInterrupted
+from .metrics import Averages, Line, MetricsLog
+from .progress import Observer, Pace, Progress
+from .rollout import Stopped
+from .run import Run
+from .session import Session, Update
+from .settings import ConfigError
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainResult:
+    """What a training run came to. None stands for what did not happen."""
+
+    env: str  # the environment as it was named
+    seed: int
+    steps: int  # actions that agents took
+    seconds: float  # wall time of training alone
+    setup_seconds: float  # everything before it, compiling included
+    sps: float  # steps per second
+    return_mean: float | None  # of the last 100 finished episodes, in order of step and row
+    return_target: float | None
+    solved: bool  # return_mean reached the target
+    solved_seconds: float | None  # training time until it did
+    solved_steps: int | None  # steps until it did
+    run: str  # the run's folder
+
+
+class PPO:
+    """A PPO run, trained by a loop of one's own:
+
+        with headrace.PPO("cartpole", seed=1) as ppo:
+            for metrics in ppo:
+                print(metrics["steps"], metrics["episode/return"])
+
+    Each turn is one update: a rollout was collected and learned from. The loop ends at the target
+    or when the steps are used up; the run's folder is written as `headrace.train` does. Ctrl-C
+    ends the update, saves, and raises `TrainingInterrupted` (a KeyboardInterrupt) from the loop.
+    """
+
+    def __init__(
+        self,
+        env: Any = None,
+        policy: Any = None,
+        config: TrainConfig | Mapping[str, Any] | None = None,
+        *,
+        resume: str | Path | None = None,
+        **settings: Any,
+    ) -> None:
+        """Sets up everything; nothing is trained yet.
+
+        Args:
+            env: a shipped environment ("cartpole"), a file ("my_env.c"), one in Python
+                ("gymnasium:LunarLander-v3"), a class or function that makes one, or a list of
+                functions. May be left out with `config`, and with `resume`, see `train`.
+            policy: "native", "torch", "net.py:Net", a torch module, or a function of
+                (observation_space, action_space) that makes one.
+            config: a TrainConfig, which counts as it is, without the environment's preset; or
+                settings by name, which come before the preset.
+            resume: the folder of a run to continue.
+            **settings: fields of `TrainConfig`; they come before everything else.
+
+        Raises:
+            ConfigError: a setting that does not exist or does not fit.
+            RunError: a run folder that is in the way, missing or damaged.
+            HeadraceError: the environment cannot be compiled or made.
+        """
+        started = time.perf_counter()
+        base = config if isinstance(config, TrainConfig) else None
+        given = {**({} if base or config is None else dict(config)), **settings}  # type: ignore[arg-type]
+        if policy is not None:
+            given["policy"] = policy
+        if env is None and base is not None:
+            env = base.env
+        self._session = _session(env, given, resume, base)
+        self._last: Update | None = None
+        self._loop: Generator[None, None, None] = _nothing()  # that is under way
+        self._stopping = False
+        self._saved_steps = self._session.steps if resume is not None else -1
+        self._closed = False
+        self._setup_seconds = time.perf_counter() - started
+
+    # ---- where it stands -------------------------------------------------------------------
+
+    @property
+    def config(self) -> TrainConfig:
+        """Every setting, as it counts."""
+        return self._session.config
+
+    @property
+    def run(self) -> Path:
+        """The run's folder."""
+        return self._session.run.path
+
+    @property
+    def steps(self) -> int:
+        """Actions that agents have taken since the run began."""
+        return self._session.steps
+
+    @property
+    def version(self) -> int:
+        """Updates since the run began."""
+        return int(self._session.learner.version)
+
+    @property
+    def solved(self) -> bool:
+        """Whether the target was reached."""
+        return self._session.solved_steps is not None
+
+    @property
+    def metrics(self) -> Line:
+        """Where the run stands and what the last update did, by the names of docs/metrics.md."""
+        last = self._last
+        if last is None:
+            return Averages(self._session.seconds, self.steps).line(*self._where())
+        averages = Averages(*last.began)
+        averages.add(*last[:4])
+        return averages.line(*self._where())
+
+    def _where(self) -> tuple[Any, ...]:
+        """What a line of metrics says besides averages."""
+        session = self._session
+        where = session.seconds, session.steps, self.version
+        return *where, session.episodes, session.environment_metrics()
+
+    def result(self) -> TrainResult:
+        """The figures of the run so far."""
+        session = self._session
+        return TrainResult(
+            env=session.config.env,
+            seed=session.config.seed,
+            steps=session.steps,
+            seconds=session.seconds,
+            setup_seconds=self._setup_seconds,
+            sps=session.steps / session.seconds if session.seconds > 0 else 0.0,
+            return_mean=session.episodes.return_mean,
+            return_target=session.config.target,
+            solved=self.solved,
+            solved_seconds=session.solved_seconds,
+            solved_steps=session.solved_steps,
+            run=str(session.run.path),
+        )
+
+    # ---- training --------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Line]:
+        """Trains to the end, one update a turn, and saves there; gives `metrics`."""
+        for _ in self.updates():
+            yield self.metrics
+
+    def updates(self, observer: Observer | None = None) -> Iterator[None]:
+        """The same without metrics; observer: called about ten times a second."""
+        self._loop.close()
+        self._loop = self._updates(observer)
+        return self._loop
+
+    def _updates(self, observer: Observer | None) -> Generator[None, None, None]:
+        session = self._session
+        with (
+            Interruption(session.stop) as interruption,
+            session.run.open_metrics(session.steps) as file,
+            session.clock.running(),
+        ):
+            log = MetricsLog(file, session.seconds, session.steps)
+            pace = Pace(session.seconds, session.steps)
+            save_due = session.seconds + self.config.checkpoint_seconds
+            while not (session.over or self._stopping or interruption.requested):
+                try:
+                    self._last = session.update()
+                except Stopped:
+                    break
+                if self._last is None:
+                    break
+                log.add(*self._last[:4])
+                if log.due(session.seconds):
+                    log.write(*self._where())
+                if session.seconds >= save_due:
+                    self.save()
+                    save_due = session.seconds + self.config.checkpoint_seconds
+                if observer is not None and pace.due(session.seconds):
+                    observer(self._progress(pace.update(session.seconds, session.steps)))
+                with session.clock.paused():
+                    yield
+            if session.steps > log.steps:
+                log.write(*self._where())
+            checkpoint = self.save()
+            if interruption.requested:
+                raise TrainingInterrupted(session.run.path, checkpoint)
+
+    def stop(self) -> None:
+        """Ends the loop after the update that is under way."""
+        self._stopping = True
+
+    def _progress(self, sps: float) -> Progress:
+        session, config = self._session, self.config
+        mean = session.episodes.return_mean
+        return Progress(session.steps, config.steps, session.seconds, sps, mean, config.target)
+
+    # ---- saving ----------------------------------------------------------------------------
+
+    def save(self) -> Path:
+        """Writes a checkpoint of everything that the rest of the run depends on; its folder."""
+        steps, tensors, state = self._session.state()
+        run = self._session.run
+        if steps == self._saved_steps:
+            return run.checkpoint_path(steps)
+        folder = run.save(steps, tensors, state, self.config.keep_checkpoints)
+        self._saved_steps = steps
+        return folder
+
+    def close(self) -> None:
+        """Saves what is not saved yet, and ends the environments and the threads."""
+        if self._closed:
+            return
+        self._closed = True
+        self._loop.close()
+        try:
+            if self._session.sound and self.steps > max(self._saved_steps, 0):
+                self.save()
+        finally:
+            self._session.close()
+
+    def __enter__(self) -> PPO:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Closes; without saving where Ctrl-C came twice."""
+        if kind is not None and not issubclass(kind, Exception):
+            self._session.sound = False
+        self.close()
+
+
+def _nothing() -> Generator[None, None, None]:
+    yield from ()
+
+
+def _session(
+    env: Any, given: dict[str, Any], resume: str | Path | None, base: TrainConfig | None
+) -> Session:
+    objects = Objects(_object(env, (str, Path)), _object(given.get("policy"), (str,)))
+    name = None if env is None else label(env) if objects.env is not None else str(env)
+    if objects.policy is not None:
+        given["policy"] = label(objects.policy)
+    if resume is not None:
+        return resumed(Run.open(resume), name, given, objects)
+    if name is None:
+        raise ConfigError("env is missing: name a shipped environment or a file of your own")
+    return begun(name, given, objects, base)
+
+
+def _object(value: Any, names: tuple[type, ...]) -> Any:
+    """The value unless it is a name."""
+    return None if isinstance(value, names) else value
