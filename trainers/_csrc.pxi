@@ -193,6 +193,7 @@ cdef extern from "collect.h" nogil:
         char *scratch
         int64_t scratch_size
         double *seconds
+        int32_t timed
         const int32_t *stop
 
     ctypedef struct hr_share:
@@ -246,6 +247,7 @@ cdef extern from "learn.h" nogil:
         char *scratch
         int64_t scratch_size
         double *seconds
+        int32_t detailed
         const int32_t *stop
 
     int64_t hr_learn_scratch(const hr_net *) noexcept

@@ -26,8 +26,9 @@ MAX_DEPTH = HR_MAX_DEPTH
 MAX_CHUNKS = HR_MAX_CHUNKS
 STAGES = (
     "env", "encode", "forward", "sample", "record", "advantage",
-    "learn_forward", "loss", "backward", "optimizer",
+    "learn_forward", "loss", "backward", "optimizer", "collect_task", "learn_task",
 )
+TIMED = 17  # one step of a block in so many has its stages timed: cheap, in phase with nothing
 CORRECTIONS = ("none", "clip", "vtrace", "decoupled")  # as hr_correction counts
 FAULTS = ("", "observation", "reward", "loss", "gradient", "mask", "stopped")
 
@@ -829,9 +830,8 @@ cdef class Collector:
         if reward_clip > 0:
             self.discounted = aligned(c.vec.rows, np.float32)
             c.discounted = <float *>data(self.discounted)
-        if profile:
-            self.seconds = aligned((workers.threads, HR_TIMES), np.float64)
-            c.seconds = <double *>data(self.seconds)
+        self.seconds = aligned((workers.threads, HR_TIMES), np.float64)
+        c.seconds, c.timed = <double *>data(self.seconds), 1 if profile else TIMED
         self.shares = [Share(self, 0, self.blocks)]
 
     def new_rollout(self):
@@ -907,8 +907,9 @@ cdef class Collector:
         return share.share.step
 
     def profile(self):
-        """Seconds per stage, summed over threads; {} without profile=True."""
-        return {} if self.seconds is None else dict(zip(STAGES, self.seconds.sum(0).tolist()))
+        """Seconds per stage, summed over threads; without profile=True those within a block are
+        of one step in TIMED."""
+        return dict(zip(STAGES, self.seconds.sum(0).tolist()))
 
     def state_dict(self):
         """Everything that `load_state_dict` needs."""
@@ -1024,9 +1025,8 @@ cdef class Learner:
         l.params, l.m, l.v = <float *>data(self.params), <float *>data(self.m), <float *>data(self.v)
         l.grads, l.sums = <float *>data(self.grads), <double *>data(self.sums)
         l.scratch = <char *>data(self.scratch)
-        if profile:
-            self.seconds = aligned((workers.threads, HR_TIMES), np.float64)
-            l.seconds = <double *>data(self.seconds)
+        self.seconds = aligned((workers.threads, HR_TIMES), np.float64)
+        l.seconds, l.detailed = <double *>data(self.seconds), profile
         o.epochs, o.minibatches, o.normalize_advantage = epochs, minibatches, normalize_advantage
         o.clip, o.value_clip, o.value_coef = clip, value_clip, value_coef
         o.max_grad_norm, o.beta1, o.beta2, o.eps = max_grad_norm, betas[0], betas[1], eps
@@ -1108,8 +1108,9 @@ cdef class Learner:
         return self.grads[0].copy(), self.sums[0].copy()
 
     def profile(self):
-        """Seconds per stage, summed over threads; {} without profile=True."""
-        return {} if self.seconds is None else dict(zip(STAGES, self.seconds.sum(0).tolist()))
+        """Seconds per stage, summed over threads; without profile=True those of whole tasks and
+        of the optimiser alone."""
+        return dict(zip(STAGES, self.seconds.sum(0).tolist()))
 
     def state_dict(self):
         """Everything that `load_state_dict` needs."""

@@ -47,7 +47,8 @@ class FusedCollector:
         gamma, gae_lambda: discount of rewards, and decay of the advantage estimator.
         seed: of the run; actions are drawn by (seed, row, step).
         normalize_obs, normalize_reward: by the running statistics in the weights.
-        profile: measure the time of each stage (see `profile`), which costs a few per cent.
+        profile: measure the time of each stage (see `profile`) in every step rather than in a
+            few, which costs some per cent.
         stop: makes `collect` leave off in the middle, once it is raised.
 
         Raises:
@@ -201,7 +202,8 @@ class FusedCollector:
         )
 
     def profile(self) -> dict[str, float]:
-        """Seconds per stage since the start, summed over threads; {} without profile=True."""
+        """Seconds per stage since the start, summed over threads: collect_task is all of them;
+        those within a block are of a few steps alone, unless profile=True."""
         return self._native.profile()
 
     def state_dict(self) -> dict[str, Any]:

@@ -89,7 +89,8 @@ class NativeLearner:
         correction: what is done about rows of older weights: none, clip, vtrace or decoupled
             (docs/async.md says what each does).
         gamma, gae_lambda: of V-trace.
-        profile: measure the time of each stage (see `profile`), which costs a few per cent.
+        profile: measure the time of each stage (see `profile`) and not only that of whole
+            tasks, which costs some per cent.
         stop: makes `learn` leave off in the middle, once it is raised.
 
         Raises:
@@ -209,7 +210,8 @@ class NativeLearner:
         )
 
     def profile(self) -> dict[str, float]:
-        """Seconds per stage since the start, summed over threads; {} without profile=True."""
+        """Seconds per stage since the start, summed over threads: learn_task and optimizer are
+        all of them; the others stay 0 without profile=True."""
         return self._native.profile()
 
     def state_dict(self) -> dict[str, Any]:

@@ -309,7 +309,7 @@ static hr_fault finish_block(const call *run, scratch *s, int block, int64_t fir
     return (hr_fault){0};
 }
 
-static hr_fault run_block(const call *run, scratch *s, int block, double *seconds) {
+static hr_fault run_block(const call *run, scratch *s, int block, double *spent) {
     hr_collector *c = run->collector;
     hr_vec *vec = c->vec;
     hr_rollout *ro = run->rollout;
@@ -318,6 +318,7 @@ static hr_fault run_block(const call *run, scratch *s, int block, double *second
     hr_fault fault = {0};
     for (int t = 0; t < ro->horizon; t++) {
         const int64_t tile = ((int64_t)block * ro->horizon + t) * ro->agents;
+        double *seconds = (run->step + (uint64_t)t) % (uint64_t)c->timed ? NULL : spent;
         if (hr_stopped(c->stop)) return (hr_fault){.kind = HR_FAULT_STOPPED};
         for (int part = 0; part < ro->agents; part++) {
             const int64_t at = row + (int64_t)part * HR_TILE;
@@ -334,9 +335,9 @@ static hr_fault run_block(const call *run, scratch *s, int block, double *second
         }
         hr_lap(seconds, HR_TIME_RECORD, &mark);
     }
-    double mark = hr_start(seconds);
+    double mark = hr_start(spent);
     fault = finish_block(run, s, block, row);
-    hr_lap(seconds, HR_TIME_ADVANTAGE, &mark);
+    hr_lap(spent, HR_TIME_ADVANTAGE, &mark);
     return fault;
 }
 
@@ -357,6 +358,8 @@ static void clear_sums(hr_rollout *ro, int block, const hr_weights *w) {
 static void collect_task(void *arg, int64_t task, int worker) {
     const hr_share *share = arg;
     hr_collector *c = share->collector;
+    double *seconds = c->seconds + worker * HR_TIMES;
+    double began = hr_start(seconds);
     const int block = share->first + (int)task;
     hr_slot *slot = share->weights ? NULL : hr_slots_acquire(share->slots);
     const call run = {c, slot ? &slot->weights : share->weights, share->rollout, share->step};
@@ -364,8 +367,8 @@ static void collect_task(void *arg, int64_t task, int worker) {
     memset(s.finals, 0, (size_t)tile_bytes(c->net->features));
     share->rollout->logs[block] = (hr_block_log){0};
     clear_sums(share->rollout, block, run.weights);
-    share->rollout->logs[block].fault =
-        run_block(&run, &s, block, c->seconds ? c->seconds + worker * HR_TIMES : NULL);
+    share->rollout->logs[block].fault = run_block(&run, &s, block, seconds);
+    hr_lap(seconds, HR_TIME_COLLECT_TASK, &began);
     if (slot) hr_slots_release(slot);
 }
 

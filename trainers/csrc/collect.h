@@ -20,7 +20,8 @@ typedef struct hr_collector {
     float *discounted; /* [rows] discounted return so far, when rewards are normalised */
     char *scratch;     /* [workers][hr_collect_scratch()] */
     int64_t scratch_size;
-    double *seconds;     /* [workers][HR_TIMES] or NULL: do not measure */
+    double *seconds;     /* [workers][HR_TIMES] */
+    int32_t timed;       /* one step of a block in so many has its stages timed */
     const int32_t *stop; /* see hr_stopped */
 } hr_collector;
 

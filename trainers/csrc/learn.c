@@ -136,13 +136,15 @@ static void gradient_task(void *arg, int64_t chunk, int worker) {
     const scratch s = carve(l, worker);
     float *grad = l->grads + chunk * l->net->params;
     double *sums = l->sums + chunk * HR_SUMS;
-    double *seconds = l->seconds ? l->seconds + worker * HR_TIMES : NULL;
+    double *seconds = l->seconds + worker * HR_TIMES;
+    double mark = hr_start(seconds);
     const int64_t end = (chunk + 1) * b->tiles / b->chunks;
     memset(grad, 0, sizeof(float) * (size_t)l->net->params);
     memset(sums, 0, sizeof(double) * HR_SUMS);
     for (int64_t k = chunk * b->tiles / b->chunks; k < end && !hr_stopped(l->stop); k += HR_PASS)
         pass(b, &s, b->order + k, end - k < HR_PASS ? (int)(end - k) : HR_PASS, grad, sums,
-             seconds);
+             l->detailed ? seconds : NULL);
+    hr_lap(seconds, HR_TIME_LEARN_TASK, &mark);
 }
 
 /* Chunks of a minibatch: as many passes as it holds, an even number where it can be. */
@@ -255,7 +257,7 @@ static void current_task(void *arg, int64_t task, int worker) {
     const hr_net *net = l->net;
     const hr_rollout *ro = v->rollout;
     const scratch s = carve(l, worker);
-    double *seconds = l->seconds ? l->seconds + worker * HR_TIMES : NULL;
+    double *seconds = l->seconds + worker * HR_TIMES;
     double mark = hr_start(seconds);
     for (int64_t k = task * HR_PASS; k < (task + 1) * HR_PASS; k++) {
         const int64_t tile = k * v->stride;
@@ -268,7 +270,7 @@ static void current_task(void *arg, int64_t task, int worker) {
         l->kernels->logp(net, l->params, &rows, s.out, l->current + tile * HR_TILE, s.dout[0],
                          s.heads, sums);
     }
-    hr_lap(seconds, HR_TIME_LEARN_FORWARD, &mark);
+    hr_lap(seconds, HR_TIME_LEARN_TASK, &mark);
 }
 
 void hr_current(hr_learner *l, const hr_rollout *rollout, int64_t stride, const hr_pool_api *api,
@@ -287,12 +289,12 @@ static void vtrace_task(void *arg, int64_t block, int worker) {
         ro->reward + at, ro->value + at,           ro->done + at, ro->bootstrap + at,
         ro->valid + at,  ro->last + block * width, ro->logp + at, l->current + at,
     };
-    double *seconds = l->seconds ? l->seconds + worker * HR_TIMES : NULL;
+    double *seconds = l->seconds + worker * HR_TIMES;
     double mark = hr_start(seconds);
     ro->moments[block] = (hr_moments){0};
     l->kernels->gae(ro->horizon, (int)width, &from, v->gae, ro->advantage + at, ro->ret + at,
                     &ro->moments[block]);
-    hr_lap(seconds, HR_TIME_ADVANTAGE, &mark);
+    hr_lap(seconds, HR_TIME_LEARN_TASK, &mark);
 }
 
 void hr_vtrace(hr_learner *l, const hr_rollout *rollout, const hr_gae_options *options,

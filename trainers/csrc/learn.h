@@ -56,7 +56,8 @@ typedef struct hr_learner {
     double *sums;          /* [HR_MAX_CHUNKS][HR_SUMS] */
     char *scratch;         /* [workers][hr_learn_scratch()] */
     int64_t scratch_size;
-    double *seconds;     /* [workers][HR_TIMES] or NULL: do not measure */
+    double *seconds;     /* [workers][HR_TIMES] */
+    int32_t detailed;    /* whether the stages within a task are timed too */
     const int32_t *stop; /* see hr_stopped */
 } hr_learner;
 

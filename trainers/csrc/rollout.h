@@ -104,6 +104,8 @@ enum {
     HR_TIME_LOSS,
     HR_TIME_BACKWARD,
     HR_TIME_OPTIMIZER,
+    HR_TIME_COLLECT_TASK, /* whole tasks of collecting */
+    HR_TIME_LEARN_TASK,   /* and of learning */
     HR_TIMES
 };
 
