@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .trainers import nn as nn
     from .trainers.config import TrainConfig
     from .trainers.evaluate import evaluate
+    from .trainers.export import export_policy
     from .trainers.ppo import PPO, TrainResult
     from .trainers.train import train
 
@@ -43,6 +44,7 @@ __all__ = [
     "check_vec_env",
     "discrete",
     "evaluate",
+    "export_policy",
     "field",
     "make_vec",
     "maths",
@@ -63,6 +65,7 @@ _HOMES = {
     "check": ".engine.check",
     "discrete": ".engine.numba",
     "evaluate": ".trainers.evaluate",
+    "export_policy": ".trainers.export",
     "field": ".engine.numba",
     "make_vec": ".engine.make",
     "maths": ".engine.numba",

@@ -23,6 +23,7 @@ from typing import Any
 VERBS = {
     "train": (".cli_train", "train an agent on an environment"),
     "eval": (".cli_eval", "measure a trained agent"),
+    "export": (".cli_export", "write a policy as an ONNX model or a C header"),
     "envs": (".cli_envs", "list the environments that ship, or explain one"),
     "new": (".cli_new", "write a small environment and its test, to start from"),
     "check": (".cli_check", "test an environment against the contract"),

@@ -27,16 +27,17 @@ class Codec:
 
     Attributes:
         spec: EnvSpec of it; made from its spaces where it is no native environment.
+        parts: the codecs of both spaces; None for a native environment.
     """
 
     def __init__(self, vec: VectorEnv) -> None:
-        self._parts: tuple[SpaceCodec, SpaceCodec] | None = None
+        self.parts: tuple[SpaceCodec, SpaceCodec] | None = None
         if isinstance(vec, VecEnv):
             self.spec = vec.spec_
         else:
             observation = SpaceCodec(vec.single_observation_space, "observation")
             action = SpaceCodec(vec.single_action_space, "action")
-            self._parts = (observation, action)
+            self.parts = (observation, action)
             name = vec.spec.id if vec.spec is not None else "environment"
             agents = getattr(vec, "agents", 1)
             self.spec = spec_of_spaces(name, observation, action, agents, has_present=True)
@@ -46,13 +47,13 @@ class Codec:
 
     def pack(self, obs: Any, rows: Rows | None = None) -> NDArray[np.uint8]:
         """Obs structs as bytes [k, size] of rows (None: all) of batched observations."""
-        if self._parts is None:
+        if self.parts is None:
             structs = self._shapes.obs_structs(obs)
             structs = structs if rows is None else structs[rows]
         else:
             leaves = leaf_arrays(obs)
             chosen = np.arange(len(leaves[0])) if rows is None else rows
-            structs = self._parts[0].pack(leaves, chosen)
+            structs = self.parts[0].pack(leaves, chosen)
         return structs.view(np.uint8).reshape(len(structs), -1)
 
     def actions(self, chosen: NDArray[np.int32]) -> Any:
@@ -60,8 +61,8 @@ class Codec:
         if self._plain:
             return chosen.reshape(-1)
         structs = self._shapes.action_structs(chosen)
-        if self._parts is not None:
-            return self._parts[1].unpack(structs)
+        if self.parts is not None:
+            return self.parts[1].unpack(structs)
         return self.spec.view_actions(structs)
 
 

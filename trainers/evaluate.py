@@ -97,11 +97,13 @@ def load_agent(
     autoreset_mode: str = "SameStep",
     module: Any = None,
     source: Any = None,
+    verb: str = "eval",
 ) -> Agent:
     """The agent that `config` names, in `rows` environments, rounded up to whole worlds.
 
     Args:
         module, source: policy and environment of a run that was given objects of Python.
+        verb: of the command line, for messages.
 
     Raises:
         RunError: no run there, no such checkpoint, or a damaged one.
@@ -112,7 +114,7 @@ def load_agent(
     check_policy(trained, config.policy if module is None else trained.policy)
     quoted = shlex.quote(str(folder.path))
     given = config.env if source is None else label(source)
-    check_env(trained.env, given, f"headrace eval {quoted} --env {{env}}")
+    check_env(trained.env, given, f"headrace {verb} {quoted} --env {{env}}")
     step = folder.latest() if config.checkpoint is None else config.checkpoint
     tensors = folder.load_policy(step)
     rows = whole_worlds(trained, rows, source)

@@ -301,10 +301,15 @@ def lasting_policy(policy: str) -> str:
 
 class ActorPlayer:
     """A policy with its weights that plays any vector environment; it keeps the recurrent state
-    of every row, so that `ended` must be told of the ends of episodes."""
+    of every row, so that `ended` must be told of the ends of episodes.
 
-    def __init__(self, vec: VectorEnv, actor: Actor, weights: Any) -> None:
-        self._codec, self._actor, self._weights = Codec(vec), actor, weights
+    Attributes:
+        policy, weights: PolicySpec or TorchPolicy, and what it plays with.
+    """
+
+    def __init__(self, vec: VectorEnv, actor: Actor, policy: Any, weights: Any) -> None:
+        self._codec, self._actor = Codec(vec), actor
+        self.policy, self.weights = policy, weights
         self._rows = np.arange(vec.num_envs)
         self._state = np.zeros((vec.num_envs, actor.state_size), np.float32)
 
@@ -321,7 +326,7 @@ class ActorPlayer:
         draw = Draw(seed_key(seed), self._rows, np.full(len(self._rows), step), greedy)
         raw = self._codec.pack(obs)
         mask = None if mask is None else mask.view(np.uint8)
-        acted = self._actor.act(self._weights, raw, mask, self._state, draw)
+        acted = self._actor.act(self.weights, raw, mask, self._state, draw)
         self._state = acted.state
         return self._codec.actions(acted.actions)
 
@@ -344,10 +349,10 @@ def make_player(
         if isinstance(vec, VecEnv):
             return policy.load(tensors)
         actor: Actor = NativeActor(policy, normalize_obs="obs.mean" in tensors)
-        return ActorPlayer(vec, actor, policy.from_tensors(tensors))
+        return ActorPlayer(vec, actor, policy, policy.from_tensors(tensors))
     require_torch(config.policy)
     from .torch_policy import TorchActor
 
     own = torch_policy(config.replace(device="cpu", bf16=False), Codec(vec).spec, module)
     actor = TorchActor(own, normalize_obs="obs.mean" in tensors)
-    return ActorPlayer(vec, actor, own.from_tensors(tensors))
+    return ActorPlayer(vec, actor, own, own.from_tensors(tensors))

@@ -48,7 +48,7 @@ class SpaceCodec:
         Raises:
             ArgumentTypeError: a space whose values have no fixed size.
         """
-        self.space = space
+        self.space, self._what = space, what
         self._leaves = leaves_of(space, what)
         self._parts: list[_Part] = []
         self.fields: list[FieldSpec] = []
@@ -106,6 +106,17 @@ class SpaceCodec:
         for k, (count, start) in enumerate(_choices(leaf)):
             part = _Part(f"{name}.{k}", at, slice(k, k + 1), start)
             self._add(part, "int32", (1,), choices=count)
+
+    def leaf_fields(self) -> list[tuple[str, Leaf, list[tuple[FieldSpec, tuple[int, ...]]]]]:
+        """(name, leaf, its fields in order, each with what the first value of its elements is:
+        0 but for choices) of every leaf."""
+        found: list[tuple[str, Leaf, list[tuple[FieldSpec, tuple[int, ...]]]]] = [
+            (_name(leaf.path, self._what), leaf, []) for leaf in self._leaves
+        ]
+        for part, field in zip(self._parts, self.fields, strict=True):
+            start = np.broadcast_to(np.ravel(part.start), field.size)
+            found[part.leaf][2].append((field, tuple(int(k) for k in start)))
+        return found
 
     def pack(self, values: Sequence[NDArray[Any]], rows: NDArray[np.int64]) -> NDArray[Any]:
         """Structs [len(rows)] of the rows `rows` of the leaves' arrays [N, ...]."""
