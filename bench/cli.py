@@ -16,7 +16,10 @@ from .benchmark import Benchmark
 
 # name: (module that holds its BENCHMARK, what it measures)
 BENCHMARKS = {
-    "env": ("stepping", "how fast CartPole steps, beside Gymnasium, EnvPool and PufferLib"),
+    "env": (
+        "stepping",
+        "how fast environments step, CartPole beside Gymnasium, EnvPool, PufferLib",
+    ),
     "train": ("training", "how fast CartPole is learnt, where the time goes, seconds to solve"),
     "kernels": ("kernels", "the trainer's kernels against torch, eager and compiled"),
     "ladder": ("ladder", "what asynchrony gains where steps take a heavy-tailed time"),

@@ -12,7 +12,7 @@ from typing import Any
 from ..engine.errors import HeadraceError
 from .timing import Spread
 
-WIDTH = 120  # columns that the table needs; a narrower terminal wraps its lines
+WIDTH = 150  # columns that the table needs; a narrower terminal wraps its lines
 
 
 class ResultsError(HeadraceError, OSError):
@@ -132,7 +132,9 @@ def print_report(
     if machine["load"] is not None and machine["load"] > 0.5 * machine["cores"]:
         console.print(f"[yellow]load {machine['load']}: other work disturbs these figures[/]")
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for header in ("what", "whose", "threads", "median", "min", "max", "unit", ""):
+    several = len({each.env for each in results if each.env}) > 1
+    headers = ("what", "whose", "threads", "median", "min", "max", "unit", "")
+    for header in (*(("env",) if several else ()), *headers):
         right = header in ("threads", "median", "min", "max")
         table.add_column(header, justify="right" if right else "left", no_wrap=True)
     notes = list(dict.fromkeys(each.note for each in results if each.note))
@@ -140,7 +142,8 @@ def print_report(
         figures = (shown(value, each.unit) for value in (each.median, each.min, each.max))
         mark = f"[{notes.index(each.note) + 1}]" if each.note else ""
         threads = str(each.threads or "")
-        table.add_row(each.name, each.impl, threads, *figures, each.unit, escape(mark))
+        env = (each.env,) if several else ()
+        table.add_row(*env, each.name, each.impl, threads, *figures, each.unit, escape(mark))
     console.print(table)
     for number, note in enumerate(notes, 1):
         console.print(escape(f"[{number}] {note}"))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
 
 import numpy as np
 
 from ..engine.cpus import available_cpus
+from ..trainers.settings import setting
+from . import sweep
 from .batches import (
     ACTION_BATCHES,
     Batch,
@@ -26,6 +28,7 @@ from .batches import (
 from .benchmark import Announce, Benchmark, RepeatFlags, Report
 from .check import CheckFailed, check_cartpole
 from .results import Result
+from .shipped import HELP, chosen
 from .timing import Case, Spread, measure
 
 ENV = "cartpole"
@@ -34,6 +37,7 @@ STEPS, MICROSECONDS = "steps/s", "us/call"
 KERNEL = "headrace kernel"
 YARDSTICK = "Gymnasium CartPoleVectorEnv"
 QUICK_SECONDS, FULL_SECONDS = 0.03, 0.2  # of one repeat
+SWEEP_SECONDS = 0.05  # of one repeat of the many figures
 
 
 @dataclass
@@ -186,18 +190,66 @@ def ratios(results: list[Result]) -> list[tuple[str, float]]:
     return lines
 
 
-def report(flags: RepeatFlags, announce: Announce) -> Report:
-    """As the command line asks for it."""
+@dataclass(frozen=True)
+class EnvFlags(RepeatFlags):
+    """The flags of `headrace bench env`."""
+
+    envs: str = setting("all", HELP)
+
+
+def report(flags: EnvFlags, announce: Announce) -> Report:
+    """As the command line asks for it: CartPole beside its peers, then environment by
+    environment, then the machine's copy bandwidth."""
+    names = chosen(flags.envs)
     seconds = QUICK_SECONDS if flags.quick else FULL_SECONDS
-    found = run(rounds=flags.repeats, seconds=seconds, announce=announce)
-    return Report("Stepping CartPole (transitions per second)", found, ratios(found))
+    found: list[Result] = []
+    compared: list[tuple[str, float]] = []
+    if ENV in names:
+        found = run(rounds=flags.repeats, seconds=seconds, announce=announce)
+        compared = ratios(found)
+    found += _swept(names, found, flags, announce)
+    return Report("Stepping (transitions per second)", found, compared)
+
+
+def _swept(
+    names: list[str], known: list[Result], flags: EnvFlags, announce: Announce
+) -> list[Result]:
+    """Every environment by rows and threads, but for what is known already."""
+    total = len(names)
+    done = 0
+
+    def tick() -> None:
+        nonlocal done
+        done += 1
+        announce(done, total)
+
+    plan = sweep.Sweep(flags.repeats, SWEEP_SECONDS, tick=tick)
+    if flags.quick:
+        plan = replace(plan, seconds=QUICK_SECONDS, sizes=(SMALL,), threads=(1,))
+    total *= len(list(plan.points()))
+    found = [each for name in names for each in sweep.measured(name, plan)]
+    measured = [each for each in known if each.impl == KERNEL] + found
+    here = {(each.name, each.impl, each.env, each.threads) for each in known}
+    own = [each for each in found if (each.name, each.impl, each.env, each.threads) not in here]
+    return [*own, *sweep.limits(list(_unique(measured)), plan)]
+
+
+def _unique(found: list[Result]) -> Iterator[Result]:
+    """The first of those that measure the same."""
+    seen = set()
+    for each in found:
+        key = (each.name, each.impl, each.env, each.threads)
+        if key not in seen:
+            seen.add(key)
+            yield each
 
 
 BENCHMARK = Benchmark(
     "env",
-    "Measures how fast CartPole steps: the kernel alone, VecEnv.step, and what people use "
-    "today (Gymnasium; EnvPool and PufferLib where they are installed), in one run.",
-    RepeatFlags,
+    "Measures how fast the shipped environments step: the kernel alone, VecEnv.step and "
+    "send/recv, from 1 to 1 M rows, against the machine's copy bandwidth; CartPole also beside "
+    "what people use today (Gymnasium; EnvPool and PufferLib where they are installed).",
+    EnvFlags,
     "headrace bench env --out bench/results/env.json",
     report,
 )

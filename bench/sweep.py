@@ -1,0 +1,257 @@
+"""The part of `headrace bench env` that goes through every shipped environment.
+
+Three ways of stepping, by number of rows and threads: the kernel alone (the engine's step with
+time limit, resets, statistics and the copying in of actions, without Python's VecEnv),
+`VecEnv.step`, and `send`/`recv` of half the rows at a time. All with same-step autoreset, as
+the trainer has it, so that every row of every step is a transition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine.cpus import available_cpus
+from ..engine.make import make_vec
+from ..engine.memory import available_memory
+from ..engine.resolve import resolve
+from ..engine.spec import EnvSpec
+from ..engine.vector import VecEnv
+from . import bandwidth
+from .results import Result
+from .timing import Case, Spread, measure
+from .trajectory import WORLDS, actions_at, check_trajectory
+
+KERNEL, STEP, SEND_RECV = "headrace kernel", "headrace VecEnv.step", "headrace send/recv"
+WAYS = {"kernel": KERNEL, "step": STEP, "sendrecv": SEND_RECV}
+SIZES = (1, 64, 4096, 65536, 1 << 20)  # rows
+THREADED = 4096  # rows from which on several threads are measured too
+CACHED = 1 << 16  # rows up to which send/recv is measured
+CHECKED = 4096  # rows at most with which a way of stepping is checked
+ACTION_BYTES = 1 << 24  # of ready-made actions at most
+SHARE_OF_MEMORY = 0.4  # that a batch may take
+Stepper = Callable[[NDArray[Any]], object]  # given Action structs [rows]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What is measured."""
+
+    rounds: int
+    seconds: float
+    sizes: Sequence[int] = SIZES
+    threads: Sequence[int] = ()
+    tick: Callable[[], object] = bool
+
+    def points(self) -> Iterator[tuple[int, int]]:
+        """(rows, threads)"""
+        for size in self.sizes:
+            for threads in self.threads or sorted({1, available_cpus()}):
+                if threads == 1 or size >= THREADED:
+                    yield size, threads
+
+
+def make(name: str, rows: int, threads: int, batch_size: int | None = None) -> VecEnv:
+    """A shipped environment with same-step autoreset and views instead of copies."""
+    made = make_vec(
+        name,
+        rows,
+        executor="serial" if threads == 1 else "threads",
+        threads=threads,
+        autoreset_mode="SameStep",
+        batch_size=batch_size,
+        copy=False,
+    )
+    return cast(VecEnv, made)  # native: never processes
+
+
+def rows_for(spec: EnvSpec, size: int) -> int:
+    """`size` rows, or a few more or less, so that worlds are whole."""
+    return max(1, size // spec.agents) * spec.agents
+
+
+def bytes_per_step(spec: EnvSpec) -> float:
+    """Bytes that a step of one row moves at most: state in and out, observation out, action in
+    (with its copying: three times), reward and flags out, episode counters in and out."""
+    obs, action = spec.obs_dtype.itemsize, spec.action_dtype.itemsize
+    world = 2 * spec.state_size + 2 * 4 + 2  # with elapsed, pending and over
+    return world / spec.agents + obs + 3 * action + 2 * 4 + 4 + 4 * 4 + spec.mask_size
+
+
+# ---- the ways of stepping: one step of all rows, for the check; then a loop, for the clock --
+
+
+def kernel(env: VecEnv) -> Stepper:
+    slots, core, pool = env.buffers.arrays["actions"], env.core, env.pool
+
+    def step(actions: NDArray[Any]) -> None:
+        slots[:] = actions
+        core.step(pool)
+
+    return step
+
+
+def stepped(env: VecEnv) -> Stepper:
+    spec = env.spec_
+    return lambda actions: env.step(spec.view_actions(actions))
+
+
+def sent(env: VecEnv) -> Stepper:
+    spec = env.spec_
+
+    def step(actions: NDArray[Any]) -> None:
+        env.send(spec.view_actions(actions), np.arange(env.num_envs))
+        got = 0
+        while got < env.num_envs:
+            got += len(env.recv()[1])
+
+    return step
+
+
+STEPPERS: dict[str, Callable[[VecEnv], Stepper]] = {
+    "kernel": kernel, "step": stepped, "sendrecv": sent,
+}  # fmt: skip
+
+
+def ready_actions(spec: EnvSpec, rows: int) -> list[NDArray[Any]]:
+    """Different batches of actions that a run cycles through, at least 2."""
+    count = min(64, max(2, ACTION_BYTES // (rows * spec.action_dtype.itemsize)))
+    return [actions_at(spec, rows, step) for step in range(count)]
+
+
+def loop(way: str, env: VecEnv) -> Callable[[int], None]:
+    """Steps all rows n times."""
+    batches = ready_actions(env.spec_, env.num_envs)
+    if way == "kernel":
+        return _cycled(kernel(env), batches)
+    views = [env.spec_.view_actions(batch) for batch in batches]
+    if way == "step":
+        return _cycled(env.step, views)
+    half = [env.spec_.view_actions(batch[: env.batch_size]) for batch in batches]
+    env.send(views[0])
+    halves = env.num_envs // env.batch_size
+
+    def run(count: int) -> None:
+        for index in range(count * halves):
+            env.recv()
+            env.send(half[index % len(half)])
+
+    return run
+
+
+def _cycled(step: Callable[[Any], object], batches: Sequence[Any]) -> Callable[[int], None]:
+    def run(count: int) -> None:
+        for index in range(count):
+            step(batches[index % len(batches)])
+
+    return run
+
+
+# ---- measuring ------------------------------------------------------------------------------
+
+
+def measured(name: str, sweep: Sweep) -> Iterator[Result]:
+    """The figures of one environment."""
+    spec = resolve(name).spec
+    if any(param.is_array for param in spec.params):
+        yield Result.missing("kernel", KERNEL, name, "steps/s", "needs an array parameter")
+        return
+    for size, threads in sweep.points():
+        rows = rows_for(spec, size)
+        ways = [way for way in WAYS if way != "sendrecv" or size <= CACHED]
+        needed = rows * (bytes_per_step(spec) + 200) * len(ways)
+        if needed > SHARE_OF_MEMORY * (available_memory() or needed):
+            note = f"{rows:,} rows need {needed / 1e9:.1f} GB"
+            yield Result.missing(f"kernel-{size}", KERNEL, name, "steps/s", note)
+            continue
+        yield from _at(name, rows, size, threads, ways, sweep)
+        sweep.tick()
+
+
+def _at(
+    name: str, rows: int, size: int, threads: int, ways: Sequence[str], sweep: Sweep
+) -> Iterator[Result]:
+    """All ways of stepping so many rows, in turn."""
+    cases, envs = [], []
+    try:
+        for way in ways:
+            _check(name, way, rows, threads)
+            env = make(name, rows, threads, _batch_size(way, rows, resolve(name).spec))
+            envs.append(env)
+            env.reset(seed=1)
+            share = 1.0 if env.agents == 1 else _acting(env)
+            cases.append(Case(way, loop(way, env), share * rows))
+        spreads = measure(cases, rounds=sweep.rounds, seconds=sweep.seconds)
+    finally:
+        for env in envs:
+            env.close()
+    note = "" if rows == size else f"{rows} rows: worlds are whole"
+    for way in ways:
+        spread = spreads[way]
+        yield Result.measured(f"{way}-{size}", WAYS[way], name, threads, spread, "steps/s", note)
+
+
+def _batch_size(way: str, rows: int, spec: EnvSpec) -> int | None:
+    """send/recv goes by halves where there are several worlds."""
+    worlds = rows // spec.agents
+    return max(1, worlds // 2) * spec.agents if way == "sendrecv" else None
+
+
+def _check(name: str, way: str, rows: int, threads: int) -> None:
+    spec = resolve(name).spec
+    checked = min(rows, rows_for(spec, max(CHECKED, WORLDS * spec.agents)))
+    with closing(make(name, checked, threads, _batch_size(way, checked, spec))) as env:
+        check_trajectory(WAYS[way], env, STEPPERS[way](env))
+
+
+def _acting(env: VecEnv, steps: int = 64) -> float:
+    """Share of the rows whose agent is there and acts; untimed."""
+    step, acted = kernel(env), env.buffers.arrays["acted"]
+    total = 0
+    for number in range(steps):
+        step(actions_at(env.spec_, env.num_envs, number))
+        total += int(np.count_nonzero(acted))
+    return total / (steps * env.num_envs)
+
+
+def limits(found: Sequence[Result], sweep: Sweep) -> Iterator[Result]:
+    """The machine's copy bandwidth, and what share of it the bytes that kernels move come to."""
+    rates: dict[int, dict[int, Spread]] = {}
+    sizes = [size for size in bandwidth.SIZES if size <= _largest(found)]
+    for threads in sorted({each.threads for each in found if each.threads}):
+        rates[threads] = bandwidth.copy_bandwidth(
+            sizes, threads, rounds=sweep.rounds, seconds=sweep.seconds
+        )
+        for size, spread in rates[threads].items():
+            giga = spread.map(lambda rate: rate / 1e9)
+            note = "bytes read and bytes written, by the memory that they lie in (KiB)"
+            yield Result.measured(f"copy-{size >> 10}", "NumPy", "", threads, giga, "GB/s", note)
+    note = "bytes that the kernel moves at most, of what copying as much memory moves"
+    for each in found:
+        if each.impl == KERNEL and each.value and _rows(each) >= THREADED:
+            moved = bytes_per_step(resolve(each.env).spec)
+            size = bandwidth.nearest(int(_rows(each) * moved), sizes)
+            top = rates[each.threads][size].median
+            share = Spread.of([rate * moved / top for rate in each.samples])
+            yield Result.measured(
+                f"{each.name}-of-copy", KERNEL, each.env, each.threads, share, "share", note
+            )
+
+
+def _rows(each: Result) -> int:
+    return int(each.name.rpartition("-")[2])
+
+
+def _largest(found: Sequence[Result]) -> float:
+    """Bytes around which the largest batch of all moves, with room above."""
+    moved = [
+        _rows(each) * bytes_per_step(resolve(each.env).spec)
+        for each in found
+        if each.impl == KERNEL and each.value
+    ]
+    return max([*moved, float(bandwidth.SIZES[0])]) * 2
