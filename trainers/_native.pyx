@@ -790,7 +790,8 @@ cdef class Collector:
     cdef hr_collector collector
     cdef Net net
     cdef Workers workers
-    cdef object vec, discounted, scratch, seconds
+    cdef object vec, discounted, scratch
+    cdef readonly object seconds
     cdef StopFlag stop
     cdef readonly list shares
     cdef readonly int horizon, blocks
@@ -1001,7 +1002,8 @@ cdef class Learner:
     cdef readonly Net net
     cdef Workers workers
     cdef readonly object params, m, v, grads, sums
-    cdef object order, current, weights, scratch, seconds
+    cdef object order, current, weights, scratch
+    cdef readonly object seconds
     cdef StopFlag stop
 
     def __init__(self, Net net not None, Workers workers not None, params, *, key, epochs,

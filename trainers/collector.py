@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..engine._core import pool_api
 from ..engine.errors import ArgumentError, CallOrderError, CheckError, ClosedError
@@ -205,6 +206,12 @@ class FusedCollector:
         """Seconds per stage since the start, summed over threads: collect_task is all of them;
         those within a block are of a few steps alone, unless profile=True."""
         return self._native.profile()
+
+    @property
+    def stage_seconds(self) -> NDArray[np.float64]:
+        """What `profile` sums up, as it is being counted: [threads, stages]."""
+        seconds: NDArray[np.float64] = self._native.seconds
+        return seconds
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that `load_state_dict` needs, the environments' own state left out."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..engine._core import Pool, pool_api
 from ..engine.errors import ArgumentError
@@ -213,6 +214,12 @@ class NativeLearner:
         """Seconds per stage since the start, summed over threads: learn_task and optimizer are
         all of them; the others stay 0 without profile=True."""
         return self._native.profile()
+
+    @property
+    def stage_seconds(self) -> NDArray[np.float64]:
+        """What `profile` sums up, as it is being counted: [threads, stages]."""
+        seconds: NDArray[np.float64] = self._native.seconds
+        return seconds
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that `load_state_dict` needs."""

@@ -11,7 +11,10 @@ import math
 from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING, Any
 
+from .bottleneck import Passed
+
 if TYPE_CHECKING:
+    from .bottleneck import Reading, Stopwatch
     from .episodes import EpisodeWindow
     from .learner import LearnStats
 
@@ -22,9 +25,10 @@ class Metric:
 
     unit: str
     meaning: str
+    healthy: str = ""  # what it looks like when all is well
 
 
-Line = dict[str, float | int | None]
+Line = dict[str, Any]  # numbers, None, and the name of the bottleneck
 
 ENVIRONMENT = "env/"  # before the names of an environment's own metrics
 
@@ -32,55 +36,117 @@ METRICS: dict[str, Metric] = {
     "steps": Metric("steps", "actions that agents have taken since the run began"),
     "version": Metric("updates", "updates of the policy since the run began"),
     "seconds": Metric("s", "time spent training since the run began, setting up left out"),
-    "sps": Metric("steps/s", "steps per second since the line before"),
+    "sps": Metric("steps/s", "steps per second since the line before", "steady after the start"),
     "episode/return": Metric(
-        "reward", "mean return of the last 100 finished episodes; null before the first"
+        "reward",
+        "mean return of the last 100 finished episodes; null before the first",
+        "rises, by fits and starts",
     ),
     "episode/length": Metric(
         "steps", "mean length of the last 100 finished episodes; null before the first"
     ),
     "episode/count": Metric("episodes", "episodes that have finished since the run began"),
-    "loss/policy": Metric("-", "PPO's clipped objective, negated, mean since the line before"),
+    "loss/policy": Metric(
+        "-",
+        "PPO's clipped objective, negated, mean since the line before",
+        "near 0; it says little by itself",
+    ),
     "loss/value": Metric(
-        "return²", "half the squared error of the value function, mean since the line before"
+        "return²",
+        "half the squared error of the value function, mean since the line before",
+        "finite; it may rise while returns do",
     ),
     "loss/explained_variance": Metric(
         "share",
         "share of the returns' variance that the values explain, mean likewise; null when all "
         "returns are equal",
+        "towards 1; at 0 or below the values are of no use",
     ),
-    "policy/entropy": Metric("nats", "entropy of the policy, mean since the line before"),
+    "policy/entropy": Metric(
+        "nats",
+        "entropy of the policy, mean since the line before",
+        "falls slowly; at 0 early on it explores no more: a higher ent_coef",
+    ),
     "policy/kl": Metric(
-        "nats", "estimated KL divergence of the new policy from the acting one, mean likewise"
+        "nats",
+        "estimated KL divergence of the new policy from the acting one, mean likewise",
+        "0.001 to 0.03; above 0.1 updates are too large: a lower lr, fewer epochs",
     ),
     "policy/clip_fraction": Metric(
-        "share", "share of rows whose probability ratio left the clip range, mean likewise"
+        "share",
+        "share of rows whose probability ratio left the clip range, mean likewise",
+        "0.02 to 0.3",
     ),
-    "learner/grad_norm": Metric("-", "length of the gradient before clipping, mean likewise"),
+    "learner/grad_norm": Metric(
+        "-",
+        "length of the gradient before clipping, mean likewise",
+        "steady; max_grad_norm scales down what is longer",
+    ),
     "learner/lr": Metric("-", "learning rate of the last update"),
     "async/lag": Metric(
         "updates",
         "updates between the weights that acted and those that learned from it, mean over rows, "
         "likewise; 0 without --async",
+        "at most max_lag",
     ),
-    "async/lag_max": Metric("updates", "the greatest lag since the line before"),
+    "async/lag_max": Metric("updates", "the greatest lag since the line before", "at most max_lag"),
     "async/ess": Metric(
         "share",
         "effective sample size of rows weighed by current / acting policy, share of the rows, "
         "mean likewise; 1 without lag, null with torch policies",
+        "above 0.8; below 0.5 the rows are too old: a lower max_lag or lr",
     ),
-    "time/collect": Metric("share", "share of the time since the line before spent collecting"),
-    "time/learn": Metric("share", "share of the time since the line before spent learning"),
+    "eval/return": Metric(
+        "reward",
+        "mean return of the last evaluation, on environments of its own; absent without one",
+        "near episode/return or above it",
+    ),
+    "eval/length": Metric("steps", "mean length of that evaluation's episodes; absent likewise"),
+    "eval/episodes": Metric("episodes", "how many they were; absent likewise"),
+    "time/environment": Metric(
+        "share",
+        "share of the workers' time since the line before spent stepping environments, or waiting "
+        "for their processes",
+    ),
+    "time/inference": Metric(
+        "share", "the same of the policy that acts: encoding, forward pass, sampling"
+    ),
+    "time/learn": Metric("share", "the same of updating the policy"),
+    "time/wait": Metric(
+        "share",
+        "the same of waiting for one another: threads without a task, the actor for the learner, "
+        "the learner for a rollout; 0 without --async",
+        "below 0.2, or 0.5 where actor and learner are side by side",
+    ),
+    "time/rest": Metric(
+        "share",
+        "the same of everything else: recording, advantages, logs, checkpoints, Python",
+        "below 0.2",
+    ),
+    "time/bottleneck": Metric(
+        "name", "what holds the run up: environment, inference, learner or queue, see below"
+    ),
 }
+
+# Lines have these only where a run evaluates.
+EVALUATED = ("eval/return", "eval/length", "eval/episodes")
 
 
 class Averages:
     """What was logged since the last line."""
 
-    def __init__(self, seconds: float, steps: int) -> None:
-        """`seconds` and `steps`: where the run stands."""
-        self.steps = steps  # at the last line
-        self._seconds = seconds
+    def __init__(
+        self,
+        seconds: float,
+        steps: int,
+        stopwatch: Stopwatch | None = None,
+        reading: Reading | None = None,
+    ) -> None:
+        """`seconds`, `steps`: where the run stands; stopwatch: what the time goes into; reading:
+        of it, default: now."""
+        self.seconds, self.steps = seconds, steps  # at the last line
+        self._stopwatch = stopwatch
+        self._reading = stopwatch.read() if stopwatch and reading is None else reading
         self._start_line()
 
     def _start_line(self) -> None:
@@ -108,7 +174,8 @@ class Averages:
         environment: Mapping[str, float],
     ) -> Line:
         """One line, with the environment's own metrics; starts to average anew."""
-        passed = seconds - self._seconds
+        passed = seconds - self.seconds
+        times = self._times(passed)
         line: Line = {
             "steps": steps,
             "version": version,
@@ -123,12 +190,20 @@ class Averages:
             line |= {name: mean if math.isfinite(mean) else None for name, mean in means.items()}
             line["learner/lr"] = self._lr
             line["async/lag_max"] = self._lag_max
-            line["time/collect"] = self._collect / passed if passed > 0 else None
-            line["time/learn"] = self._learn / passed if passed > 0 else None
+            line |= times
         line |= {ENVIRONMENT + name: value for name, value in environment.items()}
-        self._seconds, self.steps = seconds, steps
+        self.seconds, self.steps = seconds, steps
         self._start_line()
         return line
+
+    def _times(self, passed: float) -> Line:
+        """What became of the time since the line before."""
+        if self._stopwatch is None or self._reading is None:
+            return {}
+        before, self._reading = self._reading, self._stopwatch.read()
+        loop = Passed(passed, self._collect, self._learn)
+        shares = self._stopwatch.shares(before, self._reading, loop)
+        return {f"time/{name}": value for name, value in shares._asdict().items()}
 
 
 class MetricsLog(Averages):
@@ -138,9 +213,11 @@ class MetricsLog(Averages):
     the time that has passed, but at least 0.05 s and at most 10 s apart.
     """
 
-    def __init__(self, file: IO[str], seconds: float, steps: int) -> None:
-        """Appends to `file`; `seconds` and `steps` are where the run stands."""
-        super().__init__(seconds, steps)
+    def __init__(
+        self, file: IO[str], seconds: float, steps: int, stopwatch: Stopwatch | None = None
+    ) -> None:
+        """Appends to `file`; the other arguments are those of Averages."""
+        super().__init__(seconds, steps, stopwatch)
         self._file = file
         self._due = seconds + _gap(seconds)
 

@@ -13,7 +13,7 @@ from .begin import Objects, begun, resumed
 from .config import TrainConfig, label
 from .interrupt import Interruption, TrainingInterrupted
 from .metrics import Averages, Line, MetricsLog
-from .progress import Observer, Pace, Progress
+from .progress import Observer, Progress, Shown
 from .rollout import Stopped
 from .run import Run
 from .session import Session, Update
@@ -125,7 +125,8 @@ class PPO:
         last = self._last
         if last is None:
             return Averages(self._session.seconds, self.steps).line(*self._where())
-        averages = Averages(*last.began)
+        seconds, steps, reading = last.began
+        averages = Averages(seconds, steps, self._session.stopwatch, reading)
         averages.add(*last[:4])
         return averages.line(*self._where())
 
@@ -173,8 +174,8 @@ class PPO:
             session.run.open_metrics(session.steps) as file,
             session.clock.running(),
         ):
-            log = MetricsLog(file, session.seconds, session.steps)
-            pace = Pace(session.seconds, session.steps)
+            began = session.seconds, session.steps, session.stopwatch
+            log, shown = MetricsLog(file, *began), Shown(*began)
             save_due = session.seconds + self.config.checkpoint_seconds
             while not (session.over or self._stopping or interruption.requested):
                 try:
@@ -189,8 +190,10 @@ class PPO:
                 if session.seconds >= save_due:
                     self.save()
                     save_due = session.seconds + self.config.checkpoint_seconds
-                if observer is not None and pace.due(session.seconds):
-                    observer(self._progress(pace.update(session.seconds, session.steps)))
+                if observer is not None:
+                    shown.add(*self._last[:4])
+                    if shown.due(session.seconds):
+                        observer(self._progress(shown.line(*self._where())))
                 with session.clock.paused():
                     yield
             if session.steps > log.steps:
@@ -203,10 +206,18 @@ class PPO:
         """Ends the loop after the update that is under way."""
         self._stopping = True
 
-    def _progress(self, sps: float) -> Progress:
+    def _progress(self, metrics: Line) -> Progress:
         session, config = self._session, self.config
-        mean = session.episodes.return_mean
-        return Progress(session.steps, config.steps, session.seconds, sps, mean, config.target)
+        return Progress(
+            env=config.env,
+            steps=session.steps,
+            total_steps=config.steps,
+            seconds=session.seconds,
+            sps=metrics["sps"] or 0.0,
+            return_mean=session.episodes.return_mean,
+            return_target=config.target,
+            metrics=metrics,
+        )
 
     # ---- saving ----------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import numpy as np
 from ..engine.snapshot import Snapshot
 from ..engine.vector import VecEnv
 from ._native import StopFlag
+from .bottleneck import Reading, stopwatch
 from .build import build_table
 from .config import TrainConfig
 from .environments import AnyVecEnv, environment_metrics
@@ -40,7 +41,7 @@ class Update(NamedTuple):
     lr: float
     collect_seconds: float
     learn_seconds: float
-    began: tuple[float, int]  # (seconds, steps) before it
+    began: tuple[float, int, Reading]  # seconds, steps and the stages' clocks before it
 
 
 class Clock:
@@ -88,6 +89,7 @@ class Session:
         policy, learner: what is trained, with what.
         episodes, steps: the last episodes, actions that agents took.
         clock, seconds: of training; where it stood at the end of the last update.
+        stopwatch: where that time goes.
         solved_seconds, solved_steps: when the target was reached; None: not yet.
         stop: leaves off what is under way, once it is requested.
         sound: whether the state may be saved: not in the middle of an update, or after an error.
@@ -103,6 +105,7 @@ class Session:
             config, vec, module, None if config.async_ else self.stop
         )
         self._source = make_source(config, self.collector, self.learner)
+        self.stopwatch = stopwatch(self.collector, self.learner, asynchronous=config.async_)
         self.episodes = EpisodeWindow()
         self.steps = 0
         self.clock, self.seconds = Clock(), 0.0
@@ -141,7 +144,7 @@ class Session:
         """
         self.sound = False
         clock = self.clock.read
-        began = clock(), self.steps
+        began = clock(), self.steps, self.stopwatch.read()
         lr = self._learning_rate()
         try:
             self._kept = self._keep() if self._slow else None

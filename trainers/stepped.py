@@ -195,8 +195,10 @@ class SteppedCollector:
         if shut >= 0:
             at = int(self._book.taken[shut]) - 1
             raise MaskError(self.batch.spec.name, shut, at)
-        self._seconds["act"] += perf_counter() - start
-        self.batch.send(acted.actions, rows)
+        acted_at = perf_counter()
+        self.batch.send(acted.actions, rows)  # a serial executor steps here
+        self._seconds["act"] += acted_at - start
+        self._seconds["env"] += perf_counter() - acted_at
 
     def _receive(self, ro: SteppedRollout) -> Rows:
         """Waits for some rows and writes down what became of their actions."""

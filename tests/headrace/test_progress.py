@@ -12,6 +12,7 @@ from headrace import progress
 from headrace.trainers.progress import Progress
 
 HALF = Progress(
+    env="cartpole",
     steps=5_000_000,
     total_steps=10_000_000,
     seconds=2.0,

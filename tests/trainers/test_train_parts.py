@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headrace.trainers.bottleneck import Shares
 from headrace.trainers.episodes import WINDOW, EpisodeWindow
 from headrace.trainers.interrupt import Interruption
 from headrace.trainers.learner import LearnStats
-from headrace.trainers.metrics import METRICS, MetricsLog
+from headrace.trainers.metrics import EVALUATED, METRICS, MetricsLog
 from headrace.trainers.seeds import EVALUATION, TRAINING, world_seeds
 
 DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
@@ -75,9 +76,20 @@ def stats(value):
     return LearnStats._make([value] * len(LearnStats._fields))
 
 
+class Half:
+    """A stopwatch of a run without inference."""
+
+    def read(self):
+        return ()
+
+    def shares(self, before, after, passed):
+        collect, learn = passed.collect / passed.wall, passed.learn / passed.wall
+        return Shares(collect, 0.0, learn, 0.0, 1.0 - collect - learn, "learner")
+
+
 def test_metrics_line_averages_updates_and_uses_documented_names():
     file, episodes = io.StringIO(), EpisodeWindow()
-    log = MetricsLog(file, 0.0, 0)
+    log = MetricsLog(file, 0.0, 0, Half())
     log.add(stats(1.0), lr=0.2, collect=0.1, learn=0.3)
     log.add(stats(3.0), lr=0.1, collect=0.1, learn=0.3)
     assert not log.due(0.01)
@@ -86,12 +98,13 @@ def test_metrics_line_averages_updates_and_uses_documented_names():
     episodes.add(np.array([4.0]), np.array([9]))
     log.write(2.0, 800, 2, episodes, {"goals": 2.5})
     first, second = map(json.loads, file.getvalue().splitlines())
-    assert set(first) == set(METRICS)
+    assert set(first) == set(METRICS) - set(EVALUATED)
     assert first["loss/policy"] == 2.0
     assert first["learner/lr"] == 0.1
     assert first["sps"] == 500.0
-    assert first["time/collect"] == pytest.approx(0.2)
+    assert first["time/environment"] == pytest.approx(0.2)
     assert first["time/learn"] == pytest.approx(0.6)
+    assert first["time/bottleneck"] == "learner"
     assert first["episode/return"] is None
     assert second["sps"] == 300.0
     assert second["episode/return"] == 4.0
@@ -102,7 +115,7 @@ def test_metrics_line_averages_updates_and_uses_documented_names():
 
 def test_metrics_page_documents_each_metric_once():
     rows = [line for line in DOCS.read_text().splitlines() if line.startswith("| `")]
-    expected = [f"| `{n}` | {m.unit} | {m.meaning} |" for n, m in METRICS.items()]
+    expected = [f"| `{n}` | {m.unit} | {m.meaning} | {m.healthy} |" for n, m in METRICS.items()]
     assert rows == expected
 
 
