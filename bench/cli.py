@@ -23,6 +23,7 @@ BENCHMARKS = {
     "train": ("training", "how fast CartPole is learnt, where the time goes, seconds to solve"),
     "kernels": ("kernels", "the trainer's kernels against torch, eager and compiled"),
     "ladder": ("ladder", "what asynchrony gains where steps take a heavy-tailed time"),
+    "peers": ("peers.benchmark", "headrace beside what people use today, each in its own venv"),
     "staleness": ("staleness", "what old weights cost, by lag and correction"),
 }
 

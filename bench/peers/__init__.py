@@ -1,0 +1,1 @@
+"""`headrace bench peers`: what people use today, each in a virtual environment of its own."""

@@ -1,0 +1,83 @@
+"""`headrace bench peers`: its flags, and the ratios that matter."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import sys
+
+from ...flags import UsageError
+from ...trainers.settings import setting
+from ..benchmark import Announce, Benchmark, RepeatFlags, Report
+from ..results import Result
+from . import ours
+from .comparing import compare
+from .drivers.protocol import SOLVE, STEP, TRAIN_128, TRAIN_TWO
+from .table import NAMES, OURS
+
+
+@dataclasses.dataclass(frozen=True)
+class PeersFlags(RepeatFlags):
+    """The flags of `headrace bench peers`."""
+
+    repeats: int = setting(5, "how often everything is measured", low=5, high=1000)
+    seeds: int = setting(5, "how many seeds the time to solve is taken over", low=1, high=1000)
+    only: str | None = setting(None, f"some of them, joined by commas: {','.join(NAMES)}")
+    reinstall: bool = setting(False, "make the peers' virtual environments anew")
+
+
+def chosen(only: str | None) -> list[str]:
+    """The names that were asked for, headrace always; UsageError for one that there is not."""
+    wanted = [name.strip() for name in (only or ",".join(NAMES)).split(",")]
+    for name in wanted:
+        if name not in NAMES:
+            near = difflib.get_close_matches(name, NAMES, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(NAMES)}"
+            raise UsageError(f"--only: unknown peer {name!r}; {hint}")
+    return [name for name in NAMES if name in wanted or name == OURS]
+
+
+def ratios(results: list[Result]) -> list[tuple[str, float]]:
+    """headrace against each peer in each group, as (sentence, factor): above 1 it is faster."""
+    found = []
+    groups = (
+        (STEP, ours.KERNEL, "stepping, kernel: the speed of"),
+        (STEP, ours.VECENV, "stepping, VecEnv.step: the speed of"),
+        (TRAIN_128, ours.TRAINING_OURS, "training, 1×128: the speed of"),
+        (TRAIN_TWO, ours.TRAINING_OURS, "training, two 64×64, 4 epochs: the speed of"),
+        (SOLVE, ours.TRAINING_OURS, "time to solve: faster than"),
+    )
+    mine = (ours.KERNEL, ours.VECENV, ours.TRAINING_OURS)
+    for group, impl, sentence in groups:
+        values = {each.impl: each.value for each in results if each.name == group and each.value}
+        own = values.get(impl)
+        for other, value in values.items():
+            if own is not None and value is not None and other not in mine:
+                factor = value / own if group == SOLVE else own / value
+                found.append((f"{sentence} {other}", factor))
+    return found
+
+
+def _report(flags: PeersFlags, announce: Announce) -> Report:
+    found = compare(
+        chosen(flags.only),
+        rounds=flags.repeats,
+        seconds=0.3 if flags.quick else 1.5,
+        seeds=min(flags.seeds, 2) if flags.quick else flags.seeds,
+        again=flags.reinstall,
+        tell=lambda sentence: print(f"headrace: {sentence}", file=sys.stderr),
+        announce=announce,
+    )
+    return Report("CartPole: headrace and its peers, each at its best", found, ratios(found))
+
+
+BENCHMARK = Benchmark(
+    "peers",
+    "Measures headrace beside Gymnasium, EnvPool, Stable-Baselines3, PufferLib and PureJaxRL-style "
+    "training on gymnax, on CartPole: stepping, training the same policy, and the time to solve "
+    "it. Each peer is installed into a virtual environment of its own, once, and measured at the "
+    "fastest of several settings.",
+    PeersFlags,
+    "headrace bench peers --out bench/results/peers.json",
+    _report,
+)
