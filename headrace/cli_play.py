@@ -168,6 +168,19 @@ class Watched(Game):
     def press(self, key: str) -> bool:
         return key == "enter"
 
+    def step(self) -> None:
+        over = self.over
+        super().step()
+        if over:  # the step only began a new episode
+            self._forget()
+
+    def restart(self) -> None:
+        super().restart()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._agent.player.ended(np.ones(self.vec.num_envs, np.bool_))
+
     def actions(self) -> Any:
         buffers = self.vec.buffers
         return self._agent.player.act(buffers.obs, buffers.arrays.get("mask"), greedy=True)

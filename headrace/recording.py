@@ -7,6 +7,8 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .engine.errors import HeadraceError
 from .engine.vector import VecEnv
 from .images import Frame, Pngs, check_video, video
@@ -77,6 +79,8 @@ def watch(agent: Agent, config: EvalConfig) -> Iterator[Frame]:
             obs, arrays.get("mask"), greedy=not config.sample, seed=key, step=step
         )
         vec.step(actions)
+        if over:
+            agent.player.ended(np.ones(vec.num_envs, np.bool_))
         step += not over  # the step after an end only resets, which is none of the evaluation's
         yield vec.draw(0)
         episodes += bool(arrays["world_over"][0])

@@ -51,7 +51,7 @@ cdef extern from "net.h" nogil:
 
     ctypedef struct hr_net:
         int32_t features, outputs, hidden, width, towers, heads, inputs
-        int32_t mask_size, action_size, obs_size, plain
+        int32_t mask_size, action_size, obs_size, plain, state
         int64_t params
         hr_tower tower[2]
         const hr_head *head
@@ -95,6 +95,10 @@ cdef extern from "kernels.h" nogil:
 
     ctypedef struct hr_kernels:
         const char *name
+        void (*mingru)(int, const float *, const float *, const float *, float *,
+                       float *) noexcept nogil
+        void (*mingru_back)(int, const float *, const float *, const float *, const float *,
+                            const float *, float *, float *) noexcept nogil
         void (*sample)(const hr_net *, const float *, const float *, const uint8_t *,
                        const hr_draw *, int32_t *, float *, float *) noexcept nogil
         void (*encode)(const hr_net *, const void *, int, const uint8_t *,
@@ -112,8 +116,14 @@ cdef extern from "kernels.h" nogil:
 
 
 cdef extern from "forward.h" nogil:
-    void hr_forward(const hr_net *, const hr_kernels *, const float *, const float *, float *,
-                    float *) noexcept
+    ctypedef struct hr_memory:
+        const float *before
+        const float *began
+        const float *live
+        float *after
+
+    void hr_forward(const hr_net *, const hr_kernels *, const float *, const float *,
+                    const hr_memory *, float *, float *) noexcept
 
 
 cdef extern from "rollout.h" nogil:
@@ -147,6 +157,7 @@ cdef extern from "rollout.h" nogil:
         float *valid
         float *advantage
         float *ret
+        float *states
         float *last
         int32_t *tile_rows
         hr_moments *moments
@@ -189,6 +200,7 @@ cdef extern from "collect.h" nogil:
         hr_gae_options gae
         float obs_clip, reward_clip
         uint64_t key
+        float *states
         float *discounted
         char *scratch
         int64_t scratch_size
@@ -231,6 +243,13 @@ cdef extern from "learn.h" nogil:
         const float *logp
         const float *proximal
 
+    ctypedef struct hr_past:
+        float *obs
+        float *valid
+        float *done
+        float *states
+        int32_t there
+
     ctypedef struct hr_learner:
         const hr_net *net
         const hr_kernels *kernels
@@ -240,6 +259,7 @@ cdef extern from "learn.h" nogil:
         int64_t steps
         uint64_t key, shuffles
         int32_t *order
+        hr_past past
         float *current
         double *weights
         float *grads
@@ -250,7 +270,8 @@ cdef extern from "learn.h" nogil:
         int32_t detailed
         const int32_t *stop
 
-    int64_t hr_learn_scratch(const hr_net *) noexcept
+    int64_t hr_learn_scratch(const hr_net *, int64_t) noexcept
+    int64_t hr_units(const hr_net *, const hr_rollout *) noexcept
     hr_fault hr_learn(hr_learner *, const hr_rollout *, const hr_learn_options *,
                       const hr_pool_api *, hr_pool *, hr_learn_stats *) noexcept
     void hr_gradient(hr_learner *, const hr_rollout *, hr_reference, const int32_t *, int64_t,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._native import Net, Weights
-from .policy import OBS_CLIP, PolicySpec, from_tiles
+from .policy import OBS_CLIP, PolicySpec, from_tiles, to_tiles
 
 Floats = NDArray[np.float32]
 
@@ -54,11 +54,10 @@ class NativeActor:
     For the same seed, row and step it does what fused collection does, bit for bit.
     """
 
-    state_size = 0
-
     def __init__(self, policy: PolicySpec, *, normalize_obs: bool = False) -> None:
         """normalize_obs: by the running statistics in the weights."""
         self.policy = policy
+        self.state_size = policy.state_size
         self.rollout_net = policy.net
         self._clip = OBS_CLIP if normalize_obs else 0.0
 
@@ -71,18 +70,24 @@ class NativeActor:
         draw: Draw,
     ) -> Acted:
         """See Actor."""
-        out = self._forward(weights, raw)
+        out, after = self._forward(weights, raw, state)
         actions, logp = self.policy.net.sample_rows(weights.params, out, mask, *draw)
-        return Acted(actions, logp, np.ascontiguousarray(out[:, -1]), state)
+        return Acted(actions, logp, np.ascontiguousarray(out[:, -1]), after)
 
-    def value(self, weights: Weights, raw: NDArray[np.uint8], state: Floats) -> Floats:  # noqa: ARG002
+    def value(self, weights: Weights, raw: NDArray[np.uint8], state: Floats) -> Floats:
         """See Actor."""
-        return np.ascontiguousarray(self._forward(weights, raw)[:, -1])
+        return np.ascontiguousarray(self._forward(weights, raw, state)[0][:, -1])
 
-    def _forward(self, weights: Weights, raw: NDArray[np.uint8]) -> Floats:
-        """Outputs and value side by side, [k, outputs + 1]."""
+    def _forward(
+        self, weights: Weights, raw: NDArray[np.uint8], state: Floats
+    ) -> tuple[Floats, Floats]:
+        """(outputs and value side by side [k, outputs + 1], state [k, state_size])."""
         net = self.policy.net
         x = net.encode(raw)
         if self._clip > 0:
             net.normalize(x, weights.obs_mean, weights.obs_scale, self._clip)
-        return from_tiles(net.forward(weights.params, x), len(raw))
+        if not self.state_size:
+            return from_tiles(net.forward(weights.params, x), len(raw)), state
+        tiles = to_tiles(state)
+        out = from_tiles(net.forward(weights.params, x, tiles), len(raw))
+        return out, from_tiles(tiles, len(raw))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..engine._core import MAX_THREADS
+from .policy import MEMORIES
 from .settings import ConfigError, Pairs, check, member, required, setting, settings, unknown
 
 if sys.version_info >= (3, 11):
@@ -26,7 +27,6 @@ OBJECT = "object:"  # begins a setting that stands for an object of Python
 
 # Settings that only torch policies heed, as they are for the others.
 TORCH_ONLY = {
-    "memory": "none",
     "device": "cpu",
     "actor_device": None,
     "bf16": False,
@@ -83,8 +83,8 @@ class TrainConfig:
     )
     policy: str = setting(
         "native",
-        "which policy: native (an MLP in C kernels on the CPU), torch (the same network, or "
-        "convolutions for pictures, in PyTorch), or a torch module of your own: net.py:Net",
+        "which policy: native (an MLP or a MinGRU in C kernels on the CPU), torch (the same "
+        "network, or convolutions for pictures, in PyTorch), or a torch module of your own: net.py:Net",
     )
     hidden: tuple[int, ...] = setting((64, 64), "widths of the hidden layers, such as 64,64")
     activation: str = setting(
@@ -93,8 +93,15 @@ class TrainConfig:
     separate: bool = setting(False, "give the value function a network of its own")
     memory: str = setting(
         "none",
-        "memory of the torch policy behind its last hidden layer: none, lstm, gru or mingru",
+        "memory of the policy, as wide as the last of --hidden, behind the layers before it: none, "
+        "mingru; or, for torch policies, lstm or gru",
         choices=("none", "lstm", "gru", "mingru"),
+    )
+    recall: bool = setting(
+        False,
+        "native policies with a memory: what is remembered when a rollout begins is computed anew, "
+        "from the rollout before, by the weights that learn; else it is what the weights that "
+        "acted remembered",
     )
     device: str = setting("cpu", "where a torch policy learns: cpu, cuda, cuda:1")
     actor_device: str | None = setting(None, "where a torch policy acts (default: where it learns)")
@@ -186,7 +193,13 @@ class TrainConfig:
 
     def _check_policy(self) -> None:
         """Which policies there are, and what is for torch's alone."""
+        if self.memory != "none" and self.separate:
+            raise ConfigError("separate networks have no memory: give separate or memory, not both")
+        if self.recall and (self.policy != "native" or self.memory == "none"):
+            raise ConfigError("recall is of native policies with a memory: add --memory mingru")
         if self.policy == "native":
+            if self.memory not in MEMORIES:
+                raise ConfigError(f"memory {self.memory} needs a torch policy: add --policy torch")
             for name, default in TORCH_ONLY.items():
                 given = getattr(self, name)
                 if given != default:

@@ -73,6 +73,7 @@ class NativeLearner:
         correction: str = "clip",
         gamma: float = 0.99,
         gae_lambda: float = 0.95,
+        recall: bool = False,
         profile: bool = False,
         stop: StopFlag | None = None,
     ) -> None:
@@ -90,6 +91,9 @@ class NativeLearner:
         correction: what is done about rows of older weights: none, clip, vtrace or decoupled
             (docs/async.md says what each does).
         gamma, gae_lambda: of V-trace.
+        recall: what a policy with a memory remembers when a rollout begins is computed anew
+            from the rollout before, by the weights that learn; else it is that of the weights
+            that acted.
         profile: measure the time of each stage (see `profile`) and not only that of whole
             tasks, which costs some per cent.
         stop: makes `learn` leave off in the middle, once it is raised.
@@ -127,6 +131,7 @@ class NativeLearner:
             gae_lambda=gae_lambda,
             rho_max=RHO_MAX,
             c_max=C_MAX,
+            recall=recall,
             profile=profile,
             stop=stop,
         )

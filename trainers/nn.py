@@ -29,7 +29,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from ..engine.errors import ArgumentError
-from .policy import HIDDEN_GAIN, POLICY_GAIN, VALUE_GAIN
+from .policy import GATE_BIAS, HIDDEN_GAIN, MEMORY_GAIN, POLICY_GAIN, VALUE_GAIN
 from .spaces import SpaceCodec
 
 __all__ = [
@@ -337,9 +337,9 @@ class MinGRU(nn.Module):
     def __init__(self, features: int, size: int) -> None:
         super().__init__()
         self.size = self.state_size = size
-        self.input = orthogonal(nn.Linear(features, 2 * size), 1.0)
+        self.input = orthogonal(nn.Linear(features, 2 * size), MEMORY_GAIN)
         with torch.no_grad():  # units that remember for different whiles
-            self.input.bias[:size] = torch.linspace(-4.0, 0.0, size)
+            self.input.bias[:size] = torch.linspace(*GATE_BIAS, size)
 
     def step(self, given: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """given: `input` of the step, [rows, 2 * size]; returns output and state."""
@@ -363,10 +363,11 @@ class Recurrent(nn.Module):
         size: int = 64,
         hidden: Sequence[int] = (64,),
         encoder: nn.Module | None = None,
+        activation: str = "tanh",
     ) -> None:
         """core: "lstm", "gru" or "mingru"; size: its units; encoder: observation to features,
         with their number as its `size`; default: `Convolutions` for pictures, else hidden
-        layers of the widths `hidden`.
+        layers of the widths `hidden` with this activation.
 
         Raises:
             ArgumentError: an unknown core.
@@ -376,7 +377,7 @@ class Recurrent(nn.Module):
             raise ArgumentError(f"core is {core!r}: expected one of {', '.join(_CORES)}")
         if encoder is None and image_shape(observation_space) is not None:
             encoder = Convolutions(observation_space)
-        self.encoder = encoder or Trunk(input_size(observation_space), hidden)
+        self.encoder = encoder or Trunk(input_size(observation_space), hidden, activation)
         self.core = _CORES[core](int(self.encoder.size), size)  # type: ignore[arg-type]
         self.heads = Heads(self.core.size, action_space)
         self.state_size = int(self.core.state_size)

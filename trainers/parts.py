@@ -29,7 +29,7 @@ from .collector import FusedCollector
 from .config import OBJECT, TrainConfig
 from .learner import NativeLearner
 from .pipeline import InTurn, Pipeline, Source
-from .policy import PolicySpec, seed_key
+from .policy import MEMORIES, PolicySpec, seed_key
 from .settings import ConfigError
 from .stepped import SteppedCollector
 
@@ -102,7 +102,8 @@ def make_source(config: TrainConfig, collector: Any, learner: Any) -> Source:
 
 def native_policy(config: TrainConfig, spec: EnvSpec) -> PolicySpec:
     """The native policy that the settings describe."""
-    return PolicySpec.from_env(spec, config.hidden, config.activation, config.separate)
+    memory = config.memory
+    return PolicySpec.from_env(spec, config.hidden, config.activation, config.separate, memory)
 
 
 def _native_learner(
@@ -115,6 +116,7 @@ def _native_learner(
         correction=config.correction,
         gamma=config.gamma,
         gae_lambda=config.gae_lambda,
+        recall=config.recall,
         stop=stop,
         **_learning(config),
     )
@@ -223,21 +225,26 @@ def _module(config: TrainConfig, spec: EnvSpec, given: Any) -> Any:
 
 
 def _default_module(config: TrainConfig, spec: EnvSpec) -> Any:
-    """By space and settings; an MLP starts from the very weights of the native one."""
+    """By space and settings; what the native policy has too starts from its very weights."""
     import torch
 
     from . import nn as blocks
 
     spaces = spec.single_observation_space, spec.single_action_space
+    picture = blocks.image_shape(spec.single_observation_space) is not None
     if config.memory != "none":
         hidden = config.hidden[:-1] or config.hidden
-        return blocks.Recurrent(*spaces, config.memory, config.hidden[-1], hidden)
-    if blocks.image_shape(spec.single_observation_space) is not None:
-        return blocks.CNN(*spaces)
-    module = blocks.MLP(*spaces, config.hidden, config.activation, config.separate)
-    native = native_policy(config, spec)
-    start = native.to_tensors(native.weights(native.init(config.seed)))
-    module.load_state_dict({name: torch.from_numpy(array) for name, array in start.items()})
+        module: Any = blocks.Recurrent(
+            *spaces, config.memory, config.hidden[-1], hidden, activation=config.activation
+        )
+    elif picture:
+        module = blocks.CNN(*spaces)
+    else:
+        module = blocks.MLP(*spaces, config.hidden, config.activation, config.separate)
+    if config.memory in MEMORIES and not picture:
+        native = native_policy(config, spec)
+        start = native.to_tensors(native.weights(native.init(config.seed)))
+        module.load_state_dict({name: torch.from_numpy(array) for name, array in start.items()})
     return module
 
 

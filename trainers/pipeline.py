@@ -343,9 +343,10 @@ class _Thread(_Actor):
 
 _ARRAYS = (
     "obs", "actions", "mask", "logp", "value", "reward", "done", "bootstrap", "valid", "advantage",
-    "ret", "last", "block_versions", "obs_sums", "obs_centres", "reward_sums", "reward_centres",
+    "ret", "states", "last", "block_versions", "obs_sums", "obs_centres", "reward_sums",
+    "reward_centres",
 )  # fmt: skip
-_STEPPED = ("raw", "versions", "states")
+_STEPPED = ("raw", "versions")
 _EPISODES = ("episode_steps", "episode_rows", "episode_returns", "episode_lengths")
 
 

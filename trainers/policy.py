@@ -1,4 +1,5 @@
-"""Native policies: an MLP over the encoded observation, its heads, its parameters by name.
+"""Native policies: an MLP over the encoded observation, its heads, its parameters by name; and
+an MLP with a memory behind its hidden layers (a MinGRU, nn.py has it in torch).
 
 Encoding, the same everywhere: float32 as it is, uint8 times 1/255, other integers as numbers,
 discrete values one-hot, members of Obs concatenated in declared order. Where observations are
@@ -15,7 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +33,12 @@ OBS_CLIP = 10.0  # bound of normalised observations
 HIDDEN_GAIN = math.sqrt(2.0)  # of the orthogonal initialisation, as CleanRL's PPO has it
 POLICY_GAIN = 0.01  # actions start out near uniform
 VALUE_GAIN = 1.0
+MEMORY_GAIN = 1.0
+GATE_BIAS = (-4.0, 0.0)  # of the first and the last unit: they remember for different whiles
+MEMORIES = ("none", "mingru")
 
 _ACTIVATIONS = {"tanh": 1, "relu": 2}  # hr_activation
+_MINGRU = 3
 _DTYPES = ["float32", "uint8", "int8", "int16", "int32", "float64", "int64"]  # hr_dtype
 
 
@@ -56,6 +61,13 @@ class Head:
         return self.size or 1
 
 
+class _Names(NamedTuple):
+    """Names of tensors."""
+
+    trunk: str  # of the shared hidden layers
+    heads: str  # what comes before those of the last layers
+
+
 @dataclass(frozen=True)
 class PolicySpec:
     """Shapes of a policy for one environment. See `from_env`."""
@@ -64,6 +76,7 @@ class PolicySpec:
     hidden: tuple[int, ...]
     activation: str
     separate: bool
+    memory: str = "none"
     isa: str | None = None  # instruction-set level of the kernels; None: the best there is
 
     @classmethod
@@ -73,6 +86,7 @@ class PolicySpec:
         hidden: Sequence[int] = (64,),
         activation: str = "tanh",
         separate: bool = False,
+        memory: str = "none",
     ) -> PolicySpec:
         """A policy for the environment's observations and actions.
 
@@ -81,10 +95,13 @@ class PolicySpec:
             hidden: widths of the hidden layers, first to last.
             activation: "tanh" or "relu".
             separate: policy and value have trunks of their own instead of one for both.
+            memory: "none", or "mingru": the last of `hidden` is the number of units that
+                remember, behind layers of the widths before it (of the same width, where there
+                is no other).
 
         Raises:
-            ArgumentError: a width below 1, too many layers, an unknown activation, or actions of
-                more than MAX_HEADS elements.
+            ArgumentError: a width below 1, too many layers, an unknown activation or memory, a
+                memory with separate trunks, or actions of more than MAX_HEADS elements.
         """
         elements = sum(field.size for field in spec.action_fields)
         if elements > MAX_HEADS:
@@ -101,7 +118,13 @@ class PolicySpec:
             )
         if activation not in _ACTIVATIONS:
             raise ArgumentError(f"activation is {activation!r}: expected 'tanh' or 'relu'")
-        return cls(spec, widths, activation, bool(separate))
+        if memory not in MEMORIES:
+            raise ArgumentError(f"memory is {memory!r}: expected 'none' or 'mingru'")
+        if memory != "none" and (separate or not widths):
+            raise ArgumentError(
+                f"memory is {memory!r}: it needs hidden layers that policy and value share"
+            )
+        return cls(spec, widths, activation, bool(separate), memory)
 
     # ---- shapes -------------------------------------------------------------------------
 
@@ -115,6 +138,16 @@ class PolicySpec:
                 size = field.choices if field.kind == "discrete" else 0
                 found.append(Head(size, offset, field.low, field.high))
         return tuple(found)
+
+    @property
+    def state_size(self) -> int:
+        """Floats that are remembered of each row."""
+        return self.hidden[-1] if self.memory != "none" else 0
+
+    @property
+    def trunk(self) -> tuple[int, ...]:
+        """Widths of the hidden layers, those that remember left out."""
+        return (self.hidden[:-1] or self.hidden) if self.state_size else self.hidden
 
     @cached_property
     def features(self) -> int:
@@ -137,28 +170,37 @@ class PolicySpec:
 
         def add_trunk(name: str) -> int:
             width = self.features
-            for k, out in enumerate(self.hidden):
+            for k, out in enumerate(self.trunk):
                 add(f"{name}.{k}.weight", out, width)
                 add(f"{name}.{k}.bias", out)
                 width = out
             return width
 
-        actions = self.outputs - 1
+        actions, heads = self.outputs - 1, self._names.heads
         if self.separate:
             for name, outputs in (("policy", actions), ("value", 1)):
                 width = add_trunk(f"{name}_trunk")
                 add(f"{name}.weight", outputs, width)
                 add(f"{name}.bias", outputs)
         else:  # the last layers lie side by side: one matrix to the kernels
-            width = add_trunk("trunk")
-            add("policy.weight", actions, width)
-            add("value.weight", 1, width)
-            add("policy.bias", actions)
-            add("value.bias", 1)
+            width = add_trunk(self._names.trunk)
+            if self.state_size:
+                add("core.input.weight", 2 * self.state_size, width)
+                add("core.input.bias", 2 * self.state_size)
+                width = self.state_size
+            add(f"{heads}policy.weight", actions, width)
+            add(f"{heads}value.weight", 1, width)
+            add(f"{heads}policy.bias", actions)
+            add(f"{heads}value.bias", 1)
         numbers = sum(head.size == 0 for head in self.heads)
         if numbers:
-            add("log_std", numbers)
+            add(f"{heads}log_std", numbers)
         return tuple(found)
+
+    @property
+    def _names(self) -> _Names:
+        """As the torch module of the same shape has them: MLP, or Recurrent."""
+        return _Names("encoder.layers", "heads.") if self.state_size else _Names("trunk", "")
 
     @cached_property
     def num_params(self) -> int:
@@ -185,16 +227,17 @@ class PolicySpec:
 
     def init(self, seed: int) -> Params:
         """Fresh parameters, float32 [num_params]: orthogonal weights (gain sqrt 2 in hidden
-        layers, 0.01 for the policy, 1 for the value), zero biases and log deviations."""
+        layers, 0.01 for the policy, 1 for the value and what remembers), zero biases and log
+        deviations; the biases of gates go from -4 to 0."""
         rng = np.random.default_rng(np.random.SeedSequence([seed, 0x706F6C69]))
         params = np.zeros(self.num_params, np.float32)
         for name, offset, shape in self.tensors:
             if name.endswith(".weight"):
-                gain = {"policy.weight": POLICY_GAIN, "value.weight": VALUE_GAIN}.get(
-                    name, HIDDEN_GAIN
-                )
-                block = gain * _orthogonal(rng, *shape)
+                block = _gain(name) * _orthogonal(rng, *shape)
                 params[offset : offset + block.size] = block.ravel()
+            elif name == "core.input.bias":
+                gates = np.linspace(*GATE_BIAS, self.state_size)
+                params[offset : offset + self.state_size] = gates
         return params
 
     def weights(self, params: Params, version: int = 0) -> Weights:
@@ -250,19 +293,9 @@ class PolicySpec:
         """The description that the kernels read."""
         layout = {name: offset for name, offset, _ in self.tensors}
         towers, hidden = [], 0
-        names = ("policy", "value") if self.separate else ("",)
-        for name in names:
-            trunk = f"{name}_trunk" if name else "trunk"
-            layers, width = [], self.features
-            for k, out in enumerate(self.hidden):
-                weight, bias = layout[f"{trunk}.{k}.weight"], layout[f"{trunk}.{k}.bias"]
-                layers.append((width, out, _ACTIVATIONS[self.activation], hidden, weight, bias))
-                hidden, width = hidden + out, out
-            first = self.outputs - 1 if name == "value" else 0
-            count = {"": self.outputs, "policy": self.outputs - 1, "value": 1}[name]
-            last = name or "policy"
-            layers.append((width, count, 0, -1, layout[f"{last}.weight"], layout[f"{last}.bias"]))
-            towers.append((first, layers))
+        for part in ("policy", "value") if self.separate else ("",):
+            output, layers, hidden = self._tower(layout, part, hidden)
+            towers.append((output, layers))
         return Net(
             features=self.features,
             outputs=self.outputs,
@@ -276,8 +309,36 @@ class PolicySpec:
             obs_size=self.env.obs_dtype.itemsize,
             plain=self._is_plain(),
             params=self.num_params,
+            state=self.state_size,
             isa=self.isa,
         )
+
+    def _tower(
+        self, layout: Mapping[str, int], part: str, hidden: int
+    ) -> tuple[int, list[tuple[int, ...]], int]:
+        """(first output, layers, first free row of hidden features) of the shared trunk, or of
+        that of one part; hidden: first row for its own."""
+        layers: list[tuple[int, ...]] = []
+
+        def add(out: int, activation: int, row: int, weight: str, bias: str) -> None:
+            width = layers[-1][1] if layers else self.features
+            if layers and layers[-1][2] == _MINGRU:
+                width = self.state_size
+            layers.append((width, out, activation, row, layout[weight], layout[bias]))
+
+        trunk = f"{part}_trunk" if part else self._names.trunk
+        for k, out in enumerate(self.trunk):
+            names = f"{trunk}.{k}.weight", f"{trunk}.{k}.bias"
+            add(out, _ACTIVATIONS[self.activation], hidden, *names)
+            hidden += out
+        if self.state_size:
+            add(2 * self.state_size, _MINGRU, hidden, "core.input.weight", "core.input.bias")
+            hidden += 3 * self.state_size  # gates, candidates, what is remembered
+        actions = self.outputs - 1
+        count = {"": self.outputs, "policy": actions, "value": 1}[part]
+        last = f"{self._names.heads}{part or 'policy'}"
+        add(count, 0, -1, f"{last}.weight", f"{last}.bias")
+        return actions if part == "value" else 0, layers, hidden
 
     def _native_heads(self, layout: Mapping[str, int]) -> list[tuple[Any, ...]]:
         rows, output, mask, numbers, choices = [], 0, 0, 0, 0
@@ -287,7 +348,7 @@ class PolicySpec:
                 rows.append((0, head.size, output, column, choices, head.offset, 0, 0.0, 0.0))
                 mask, choices = mask + head.size, choices + 1
             else:
-                log_std = layout["log_std"] + numbers
+                log_std = layout[f"{self._names.heads}log_std"] + numbers
                 bounds = (head.low, head.high)
                 rows.append((1, 1, output, -1, numbers, head.offset, log_std, *bounds))
                 numbers += 1
@@ -312,10 +373,18 @@ class PolicySpec:
             at += 4 * field.size
         return at == self.env.obs_dtype.itemsize
 
-    def forward(self, params: Params, x: NDArray[np.float32]) -> tuple[Params, Params]:
-        """Head outputs [rows, outputs - 1] and values [rows] of encoded rows [rows, features]."""
+    def forward(
+        self, params: Params, x: NDArray[np.float32], state: NDArray[np.float32] | None = None
+    ) -> tuple[Params, Params]:
+        """Head outputs [rows, outputs - 1] and values [rows] of encoded rows [rows, features].
+
+        state: what is remembered of the rows, float32 [rows, state_size] (where that is above 0),
+            which goes on to the next step in place."""
         rows = len(x)
-        out = self.net.forward(np.ascontiguousarray(params, np.float32), to_tiles(x))
+        tiles = to_tiles(np.zeros((rows, 0), np.float32) if state is None else state)
+        out = self.net.forward(np.ascontiguousarray(params, np.float32), to_tiles(x), tiles)
+        if state is not None:
+            state[...] = from_tiles(tiles, rows)
         flat = from_tiles(out, rows)
         return flat[:, :-1], flat[:, -1]
 
@@ -353,6 +422,7 @@ class PolicySpec:
         greedy: bool = True,
         seed: int = 0,
         step: int = 0,
+        state: NDArray[np.float32] | None = None,
     ) -> Any:
         """Actions for batched observations, as the batched action space has them.
 
@@ -361,11 +431,13 @@ class PolicySpec:
             obs: a batch of the environment's observation space.
             mask: uint8 [rows, mask_size], 0 where a choice is not allowed; None: all are.
             greedy: the likeliest action; else one drawn by (seed, row, step) alone.
+            state: what is remembered of the rows in tiles, float32 [tiles, state_size, 64],
+                which goes on to the next step in place; for policies with a memory.
         """
         x = self.encode(obs, weights)
         first = next(iter(obs.values())) if isinstance(obs, Mapping) else obs
         rows = len(first)
-        out = self.net.forward(weights.params, x)
+        out = self.net.forward(weights.params, x, state)
         tiles = None if mask is None else mask_tiles(mask, self.env.mask_size)
         key = seed_key(seed)
         chosen, _ = self.net.sample(weights.params, out, tiles, key, step, greedy)
@@ -385,19 +457,25 @@ class PolicySpec:
         return structs
 
 
-@dataclass(frozen=True)
 class Player:
-    """A policy with its weights."""
+    """A policy with its weights, and what it remembers of the rows that it plays."""
 
-    policy: PolicySpec
-    weights: Weights
+    def __init__(self, policy: PolicySpec, weights: Weights) -> None:
+        self.policy, self.weights = policy, weights
+        self._state: NDArray[np.float32] | None = None
 
     def act(self, obs: Any, mask: NDArray[np.uint8] | None = None, **options: Any) -> Any:
         """Actions for batched observations; options are those of `PolicySpec.act`."""
-        return self.policy.act(self.weights, obs, mask, **options)
+        if self.policy.state_size and self._state is None:
+            first = next(iter(obs.values())) if isinstance(obs, Mapping) else obs
+            self._state = to_tiles(np.zeros((len(first), self.policy.state_size), np.float32))
+        return self.policy.act(self.weights, obs, mask, state=self._state, **options)
 
     def ended(self, rows: NDArray[np.bool_]) -> None:
         """The episodes of these rows have ended, bool [rows]: nothing is remembered of them."""
+        if self._state is not None:
+            over = np.flatnonzero(rows)
+            self._state[over // _native.TILE, :, over % _native.TILE] = 0.0
 
 
 def seed_key(seed: int) -> int:
@@ -437,6 +515,14 @@ def mask_tiles(mask: NDArray[np.uint8], columns: int) -> NDArray[np.uint8]:
 def _per_element(field: FieldSpec) -> int:
     """Features of one element of an observation field."""
     return field.choices if field.kind == "discrete" else 1
+
+
+def _gain(weight: str) -> float:
+    """Of a matrix's initial value, by its name."""
+    if weight == "core.input.weight":
+        return MEMORY_GAIN
+    last = {"policy.weight": POLICY_GAIN, "value.weight": VALUE_GAIN}
+    return last.get(weight.removeprefix("heads."), HIDDEN_GAIN)
 
 
 def _orthogonal(rng: np.random.Generator, rows: int, columns: int) -> NDArray[np.float64]:

@@ -82,7 +82,6 @@ class SteppedRollout(Rollout):
     Attributes:
         raw: uint8 [places, size]: Obs structs as the environment gave them.
         versions: int64 [places]: of the weights that acted.
-        states: float32 [rows of whole blocks, state_size]: recurrent state at the first step.
         width: places of one block and step: agents * 64.
         rows: of the batch, without the padding to whole blocks.
         flat: logp, value, reward, … of all places, float32 [places], sharing memory.
@@ -94,7 +93,7 @@ class SteppedRollout(Rollout):
     ) -> None:  # fmt: skip
         super().__init__(
             net, horizon=horizon, worlds=worlds, agents=agents, normalize_obs=normalize_obs,
-            normalize_reward=normalize_reward,
+            normalize_reward=normalize_reward, state_size=state_size,
         )  # fmt: skip
         places = len(self.logp) * TILE
         self.width = agents * TILE
@@ -102,7 +101,6 @@ class SteppedRollout(Rollout):
         self.blocks = places // (self.width * horizon)
         self.raw: NDArray[np.uint8] = aligned((places, obs_size), np.uint8)
         self.versions: NDArray[np.int64] = np.zeros(places, np.int64)
-        self.states = np.zeros((self.blocks * self.width, state_size), np.float32)
         names = ("logp", "value", "reward", "done", "bootstrap", "valid", "advantage", "ret")
         self.flat: dict[str, NDArray[np.float32]] = {
             name: getattr(self, name).reshape(-1) for name in names
@@ -116,6 +114,10 @@ class SteppedRollout(Rollout):
     def place(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Places of the rows' first steps."""
         return rows // self.width * (self.horizon * self.width) + rows % self.width
+
+    def set_states(self, rows: NDArray[np.int64], state: NDArray[np.float32]) -> None:
+        """What is remembered of some rows before their first step, [k, state_size]."""
+        self.states[rows // TILE, :, rows % TILE] = state
 
     def by_step(self, array: NDArray[Any]) -> NDArray[Any]:
         """An array of all places [places, ...] (or [tiles, 64]) as [T, rows, ...], a copy."""

@@ -173,7 +173,7 @@ class SteppedCollector:
                 ro.mask[tile, :, lane] = left.mask
             ro.flat["logp"][at], ro.flat["value"][at] = left.logp, left.value
             ro.versions[at] = left.versions
-            ro.states[left.rows] = self._before[left.rows]
+            ro.set_states(left.rows, self._before[left.rows])
 
     def _act(self, ro: SteppedRollout, rows: Rows, weights: Any) -> None:
         """Acts for rows that wait and sends them off."""
@@ -185,7 +185,7 @@ class SteppedCollector:
         acted = self.actor.act(weights, raw, mask, before, draw)
         if self.actor.state_size:
             fresh = self._book.cursor[rows] == 0
-            ro.states[rows[fresh]] = before[fresh]
+            ro.set_states(rows[fresh], before[fresh])
             self._before[rows] = before
             after = acted.state
             self._state[rows] = after if live is None else np.where(live[:, None], after, before)

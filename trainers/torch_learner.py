@@ -16,7 +16,7 @@ from ._native import TILE, StopFlag
 from .learner import LearnStats
 from .nn import unroll
 from .normalize import RunningMoments
-from .policy import seed_key
+from .policy import from_tiles, seed_key
 from .rollout import NonFiniteError, SteppedRollout, Stopped, check_sums
 from .torch_loss import LossOptions, LossRows, logp_and_entropy, ppo_loss
 from .torch_policy import Normalizer, TorchPolicy, TorchWeights
@@ -273,7 +273,7 @@ class _Data:
         if learner.policy.state_size:
             arrays["valid"], arrays["done"] = valid, ro.flat["done"] > 0
             arrays = {name: ro.by_step(array) for name, array in arrays.items()}
-            arrays["states"] = ro.states[: ro.rows]
+            arrays["states"] = from_tiles(ro.states, ro.rows)
         self._valid = valid.reshape(-1, TILE)
         policy = learner.policy
         normalize = ro.obs_sums is not None and not policy.picture
@@ -316,12 +316,17 @@ class _Data:
             yield outputs, value, LossRows(mask=rows.pop("mask", None), **rows)
 
     def _sequences(self, parts: int) -> Iterator[tuple[Tensor, Tensor, LossRows]]:
-        """Minibatches of shuffled rows with all their steps."""
+        """Minibatches of shuffled rows with all their steps: of 64 rows that stay together, as the
+        native learner takes them, where there are enough of them, else of single rows."""
         learner, ro, all_of = self._learner, self._ro, self._tensors
-        order = learner.tile_order(ro.rows)
-        parts = min(parts, ro.rows)
+        tiles = len(ro.states)
+        size, units = (TILE, tiles) if tiles >= parts else (1, ro.rows)
+        order = learner.tile_order(units)
+        parts = min(parts, units)
         for part in range(parts):
-            chosen = np.sort(order[part * ro.rows // parts : (part + 1) * ro.rows // parts])
+            some = order[part * units // parts : (part + 1) * units // parts]
+            chosen = np.sort((some[:, None] * size + np.arange(size)).ravel())
+            chosen = chosen[chosen < ro.rows]
             index = torch.from_numpy(chosen).to(learner.policy.device)
             picked = {
                 name: t.index_select(1, index) for name, t in all_of.items() if name != "states"

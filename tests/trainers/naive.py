@@ -61,13 +61,15 @@ def make_spec(obs, actions, *, masked=False, agents=1) -> EnvSpec:
     return EnvSpec.from_library(_Described(told))
 
 
-def make_policy(features, heads, hidden=(16,), *, activation="tanh", separate=False, masked=False):
+def make_policy(
+    features, heads, hidden=(16,), *, activation="tanh", separate=False, memory="none", masked=False
+):
     """A policy over `features` floats; heads: sizes of choices, 0 for a Gaussian."""
     actions = [
         field(f"a{k}", "int32" if size else "float32", choices=size) for k, size in enumerate(heads)
     ]
     spec = make_spec([field("x", shape=(features,))], actions, masked=masked)
-    return PolicySpec.from_env(spec, hidden, activation, separate)
+    return PolicySpec.from_env(spec, hidden, activation, separate, memory)
 
 
 # ---- forward -----------------------------------------------------------------------------
@@ -84,7 +86,7 @@ def named(policy, params):
 def trunk(policy, tensors, name, x):
     """Inputs of every layer of a trunk, the last entry being its output."""
     layers = [x]
-    for k in range(len(policy.hidden)):
+    for k in range(len(policy.trunk)):
         z = layers[-1] @ tensors[f"{name}.{k}.weight"].T + tensors[f"{name}.{k}.bias"]
         layers.append(np.tanh(z) if policy.activation == "tanh" else np.maximum(z, 0))
     return layers
@@ -102,6 +104,64 @@ def forward(policy, params, x):
     return np.concatenate(parts, 1)
 
 
+def sigmoid(x):
+    """1 / (1 + e^-x)"""
+    return 1.0 / (1.0 + np.exp(-x))
+
+
+def mingru(before, began, live, gate, candidate):
+    """One step of a minimal gated recurrent unit (Feng et al. 2024), all [rows, size], began and
+    live [rows]: what is remembered after it."""
+    before = np.where(began[:, None], 0.0, before)
+    new = np.where(candidate >= 0, candidate + 0.5, sigmoid(candidate))
+    z = sigmoid(gate)
+    return np.where(live[:, None], (1 - z) * before + z * new, before)
+
+
+def unroll(policy, params, x, state, began, live):
+    """Outputs [T, rows, outputs] of a policy with a memory for x [T, rows, features], and what it
+    remembers at the end; state [rows, size], began and live [T, rows]."""
+    t = named(policy, np.asarray(params, np.float64))
+    outputs = []
+    for step in range(len(x)):
+        hidden = trunk(policy, t, "encoder.layers", np.asarray(x[step], np.float64))[-1]
+        given = hidden @ t["core.input.weight"].T + t["core.input.bias"]
+        state = mingru(state, began[step], live[step], *np.split(given, 2, axis=1))
+        parts = [
+            state @ t[f"heads.{n}.weight"].T + t[f"heads.{n}.bias"] for n in ("policy", "value")
+        ]
+        outputs.append(np.concatenate(parts, 1))
+    return np.stack(outputs), state
+
+
+def by_step(rows, name):
+    """A column of a rollout's rows, in the order of its tiles, as [T, rows, ...]; one agent."""
+    column = rows[name]
+    blocks = column.reshape(-1, rows["horizon"], 64, *column.shape[1:])
+    return np.moveaxis(blocks, 1, 0).reshape(rows["horizon"], -1, *column.shape[1:])
+
+
+def by_tile(steps):
+    """The inverse of `by_step`."""
+    blocks = steps.reshape(len(steps), -1, 64, *steps.shape[2:])
+    return np.moveaxis(blocks, 0, 1).reshape(-1, *steps.shape[2:])
+
+
+def began(rows):
+    """Where an episode begins, [T, rows]."""
+    done = by_step(rows, "done") > 0
+    return np.concatenate([np.zeros_like(done[:1]), done[:-1]])
+
+
+def outputs(policy, params, rows):
+    """Outputs of a rollout's rows, the value last."""
+    if not policy.state_size:
+        return forward(policy, params, rows["obs"])
+    live = by_step(rows, "valid") > 0
+    obs = by_step(rows, "obs")
+    return by_tile(unroll(policy, params, obs, rows["states"], began(rows), live)[0])
+
+
 def log_softmax(logits, mask):
     """Log-probabilities; -inf where masked."""
     logits = np.where(mask, logits, -np.inf)
@@ -112,6 +172,7 @@ def log_softmax(logits, mask):
 def logp_and_entropy(policy, params, out, actions, mask):
     """Joint log-probability of `actions` [rows, heads] and joint entropy, [rows]."""
     t = named(policy, np.asarray(params, np.float64))
+    log_stds = t.get("log_std", t.get("heads.log_std"))
     logp, entropy = np.zeros(len(out)), np.zeros(len(out))
     at = column = number = 0
     for k, head in enumerate(policy.heads):
@@ -123,7 +184,7 @@ def logp_and_entropy(policy, params, out, actions, mask):
             entropy -= np.where(p > 0, p * np.where(p > 0, logs, 0), 0).sum(1)
             column += head.size
         else:
-            log_std = t["log_std"][number]
+            log_std = log_stds[number]
             z = (actions[:, k] - out[:, at]) * np.exp(-log_std)
             logp += -0.5 * z**2 - log_std - 0.5 * np.log(2 * np.pi)
             entropy += log_std + 0.5 * np.log(2 * np.pi * np.e)
@@ -142,7 +203,7 @@ def loss_sums(
 
     With rows["proximal"] the objective is decoupled (Hilton et al. 2021): the ratio is taken to
     the proximal policy, and rows are weighed by proximal / behaviour, at most weight_max."""
-    out = forward(policy, params, rows["obs"])
+    out = outputs(policy, params, rows)
     logp, entropy = logp_and_entropy(policy, params, out, rows["actions"], rows["mask"])
     proximal = rows.get("proximal")
     log_ratio = logp - (rows["logp"] if proximal is None else proximal)

@@ -30,20 +30,29 @@ def random_rollout(policy, params, rng, *, horizon=3, worlds=100, off=0.3):
         ro.mask[:] = tiled(mask)
     actions, bits = random_actions(policy, mask, rng, n)
     ro.actions[:] = tiled(bits)
-    out = naive.forward(policy, params, obs)
+    noise = rng.standard_normal((4, n))
+    rows: dict[str, Any] = {
+        "horizon": horizon,
+        "obs": obs,
+        "actions": actions,
+        "mask": mask,
+        "valid": (rng.random(n) < 0.9).astype(np.float32),
+        "done": (rng.random(n) < 0.2).astype(np.float32),
+        "states": rng.standard_normal((n // horizon, policy.state_size)).astype(np.float32),
+    }
+    ro.states[:] = tiled(rows["states"])
+    out = naive.outputs(policy, params, rows)
     logp, _ = naive.logp_and_entropy(policy, params, out, actions, mask)
     columns = {
-        "logp": logp + off * rng.standard_normal(n),
-        "value": out[:, -1] + rng.standard_normal(n),
-        "advantage": rng.standard_normal(n),
-        "ret": out[:, -1] + rng.standard_normal(n),
-        "valid": (rng.random(n) < 0.9).astype(np.float32),
+        "logp": logp + off * noise[0],
+        "value": out[:, -1] + noise[1],
+        "advantage": noise[2],
+        "ret": out[:, -1] + noise[3],
     }
-    for name, column in columns.items():
-        columns[name] = column.astype(np.float32)
-        getattr(ro, name)[:] = columns[name].reshape(tiles, 64)
+    rows |= {name: column.astype(np.float32) for name, column in columns.items()}
+    for name in (*columns, "valid", "done"):
+        getattr(ro, name)[:] = rows[name].reshape(tiles, 64)
     ro.count_rows()
-    rows: dict[str, Any] = {"obs": obs, "actions": actions, "mask": mask, **columns}
     return ro, rows
 
 
@@ -66,7 +75,7 @@ def random_actions(policy, mask, rng, n):
 
 def tiled(rows):
     """[tiles * 64, k] as [tiles, k, 64]."""
-    return rows.reshape(-1, 64, rows.shape[1]).transpose(0, 2, 1)
+    return rows.reshape(len(rows) // 64, 64, rows.shape[1]).transpose(0, 2, 1)
 
 
 def untiled(tiles):

@@ -38,8 +38,8 @@ def environments(name, num_envs, threads=2, **extra):
     return vec
 
 
-def collector_of(vec, horizon, seed=3, hidden=(16,), **options):
-    policy = PolicySpec.from_env(vec.spec_, hidden)
+def collector_of(vec, horizon, seed=3, hidden=(16,), memory="none", **options):
+    policy = PolicySpec.from_env(vec.spec_, hidden, memory=memory)
     return FusedCollector(
         vec, policy, horizon=horizon, gamma=GAMMA, gae_lambda=LAMBDA, seed=seed, **options
     )

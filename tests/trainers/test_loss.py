@@ -68,7 +68,7 @@ def torch_gradient(
     r = {
         k: torch.tensor(np.asarray(v, np.float64))[live]
         for k, v in rows.items()
-        if v is not None and k != "valid"
+        if v is not None and k not in ("valid", "done", "states", "horizon")
     }
     act = torch.tanh if policy.activation == "tanh" else torch.relu
 
@@ -80,6 +80,15 @@ def torch_gradient(
 
     names = ("policy_trunk", "value_trunk") if policy.separate else ("trunk", "trunk")
     out, value = tower(names[0], "policy"), tower(names[1], "value")[:, 0]
+    options = {"clip": clip, "vf_clip": vf_clip, "vf_coef": vf_coef, "ent_coef": ent_coef}
+    torch_loss(torch, policy, t.get("log_std"), out, value, r, weight_max, **options).backward()
+    return p.grad.numpy()
+
+
+def torch_loss(
+    torch, policy, log_std, out, value, r, weight_max=5.0, *, clip, vf_clip, vf_coef, ent_coef
+):
+    """The mean loss of outputs and values, given the other columns of valid rows, float64."""
     logp = entropy = torch.zeros(len(value), dtype=torch.float64)
     at = column = number = 0
     for k, head in enumerate(policy.heads):
@@ -91,7 +100,7 @@ def torch_gradient(
             d = torch.distributions.Categorical(logits=logits)
             column += head.size
         else:
-            d = torch.distributions.Normal(out[:, at], t["log_std"][number].exp())
+            d = torch.distributions.Normal(out[:, at], log_std[number].exp())
             number += 1
         logp = logp + d.log_prob(r["actions"][:, k])
         entropy = entropy + d.entropy()
@@ -106,9 +115,7 @@ def torch_gradient(
     if vf_clip > 0:
         bounded = r["value"] + (value - r["value"]).clamp(-vf_clip, vf_clip)
         error = torch.max(error, (bounded - r["ret"]) ** 2)
-    total = surrogate.mean() + vf_coef * 0.5 * error.mean() - ent_coef * entropy.mean()
-    total.backward()
-    return p.grad.numpy()
+    return surrogate.mean() + vf_coef * 0.5 * error.mean() - ent_coef * entropy.mean()
 
 
 @pytest.mark.parametrize("number", range(len(POLICIES)), ids=IDS)

@@ -39,13 +39,14 @@ def stepped_of(vec, policy, horizon, seed=3, normalize_obs=False, **options):
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("memory", ["none", "mingru"])
 @pytest.mark.parametrize("groups", [1, 2, 3])
 @pytest.mark.parametrize("name", list(WORLDS))
-def test_rollouts_equal_those_of_fused_collection(name, groups):
+def test_rollouts_equal_those_of_fused_collection(name, groups, memory):
     agents = 2 if name in ("pair", "leave", "turns") else 1
     batch = -(-150 // groups // agents) * agents
     fast, slow = environments(name, 150), environments(name, 150, batch_size=batch)
-    fused = collector_of(fast, 9)
+    fused = collector_of(fast, 9, memory=memory)
     stepped = stepped_of(slow, fused.policy, 9)
     weights = fused.policy.weights(spread_params(fused.policy), version=4)
     for _ in range(3):
@@ -56,6 +57,7 @@ def test_rollouts_equal_those_of_fused_collection(name, groups):
             where = live if a.ndim == 2 else live[:, None].repeat(a.shape[1], 1)
             np.testing.assert_array_equal(a[where], b[where], err_msg=array)
         np.testing.assert_array_equal(one.ret, other.ret)
+        np.testing.assert_array_equal(one.states, other.states)
         np.testing.assert_array_equal(one.moments, other.moments)
         for what in ("returns", "lengths", "steps", "rows"):
             a, b = (getattr(ro, f"episode_{what}") for ro in (one, other))
@@ -66,12 +68,12 @@ def test_rollouts_equal_those_of_fused_collection(name, groups):
     slow.close()
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_training_ends_in_the_same_weights(threads):
+@pytest.mark.parametrize(("threads", "memory"), [(1, "none"), (2, "none"), (2, "mingru")])
+def test_training_ends_in_the_same_weights(threads, memory):
     results = []
     for kind in ("fused", "stepped"):
         vec = environments("short", 100, threads=threads, batch_size=50)
-        fused = collector_of(vec, 8, normalize_obs=True, normalize_reward=True)
+        fused = collector_of(vec, 8, memory=memory, normalize_obs=True, normalize_reward=True)
         collector = fused
         if kind == "stepped":
             collector = stepped_of(vec, fused.policy, 8, normalize_obs=True, normalize_reward=True)

@@ -38,8 +38,10 @@ def torch_parts(vec, horizon=12, normalize=False, seed=3, separate=False, fill=1
     return collector, TorchLearner(policy, seed=seed, compiled=config.compile, **options)
 
 
-def native_parts(vec, horizon=12, normalize=False, seed=3, separate=False, **options):
-    policy = PolicySpec.from_env(vec.spec_, HIDDEN, separate=separate)
+def native_parts(
+    vec, horizon=12, normalize=False, seed=3, separate=False, memory="none", **options
+):
+    policy = PolicySpec.from_env(vec.spec_, HIDDEN, separate=separate, memory=memory)
     collector = FusedCollector(
         vec, policy, horizon=horizon, gamma=GAMMA, gae_lambda=LAMBDA, seed=seed,
         normalize_obs=normalize, normalize_reward=normalize,
@@ -60,6 +62,9 @@ def tensors_of(learner):
         ("pair", {"minibatches": 5, "epochs": 2}),
         ("slide", {"minibatches": 4, "max_grad_norm": 0.05, "normalize": True}),
         ("kart", {"minibatches": 1, "normalize_advantage": False, "vf_coef": 0.9}),
+        ("cartpole", {"minibatches": 3, "epochs": 2, "memory": "mingru", "normalize": True}),
+        ("short", {"minibatches": 1, "memory": "mingru", "horizon": 20}),
+        ("pair", {"minibatches": 2, "memory": "mingru"}),
     ],
 )
 def test_updates_are_the_native_learners(name, options):

@@ -13,7 +13,8 @@ typedef struct scratch {
     float *out;      /* [outputs][64] */
     float *work;     /* [outputs][64] */
     float *x;        /* [features][64] last observations */
-    float *finals;   /* [features][64] final observations waiting for their value */
+    float *finals;   /* [features][64] final observations waiting for their value, */
+    float *kept;     /* [state][64] what was remembered then, */
     int64_t *places; /* [64] where these values go in `bootstrap` */
     int waiting;     /* how many there are */
 } scratch;
@@ -32,7 +33,7 @@ static int comes_and_goes(const hr_vec *vec) { return vec->env->present || vec->
 static int64_t tile_bytes(int64_t features) { return features * HR_TILE * (int64_t)sizeof(float); }
 
 int64_t hr_collect_scratch(const hr_net *net) {
-    return tile_bytes(net->hidden + 2 * net->outputs + 2 * net->features + 2);
+    return tile_bytes(net->hidden + 2 * net->outputs + 2 * net->features + net->state + 2);
 }
 
 static scratch carve(const hr_collector *c, int worker) {
@@ -43,9 +44,15 @@ static scratch carve(const hr_collector *c, int worker) {
     s.work = s.out + (int64_t)net->outputs * HR_TILE;
     s.x = s.work + (int64_t)net->outputs * HR_TILE;
     s.finals = s.x + (int64_t)net->features * HR_TILE;
-    s.places = (int64_t *)(s.finals + (int64_t)net->features * HR_TILE);
+    s.kept = s.finals + (int64_t)net->features * HR_TILE;
+    s.places = (int64_t *)(s.kept + (int64_t)net->state * HR_TILE);
     s.waiting = 0;
     return s;
+}
+
+/* What is remembered of a tile's rows, by the first of them. */
+static float *memory_of(const hr_collector *c, int64_t row) {
+    return c->states + row * c->net->state;
 }
 
 /* Where the first number that is not finite lies; the kernel has found that there is one. */
@@ -130,14 +137,17 @@ static void flush_finals(const call *run, scratch *s) {
     if (c->obs_clip > 0.0f)
         c->kernels->normalize(net->features, run->weights->obs_mean, run->weights->obs_scale,
                               c->obs_clip, s->finals);
-    hr_forward_value(net, c->kernels, run->weights->params, s->finals, s->hidden, s->out);
+    const hr_memory memory = {s->kept, NULL, NULL, NULL};
+    hr_forward_value(net, c->kernels, run->weights->params, s->finals, &memory, s->hidden, s->out);
     for (int k = 0; k < s->waiting; k++)
         run->rollout->bootstrap[s->places[k]] = s->out[(net->outputs - 1) * HR_TILE + k];
     s->waiting = 0;
 }
 
-/* Takes one row's final observation into the tile of those that wait for their value. */
-static hr_fault add_final(const call *run, scratch *s, int64_t row, int step, int64_t place) {
+/* Takes one row's final observation, and what is remembered in lane r of memory, into the tile of
+ * those that wait for their value. */
+static hr_fault add_final(const call *run, scratch *s, int64_t row, int step, int64_t place,
+                          const float *memory, int r) {
     const hr_collector *c = run->collector;
     const hr_net *net = c->net;
     const char *from = (const char *)c->vec->final_obs + row * net->obs_size;
@@ -147,6 +157,8 @@ static hr_fault add_final(const call *run, scratch *s, int64_t row, int step, in
         if (!isfinite(value)) return (hr_fault){HR_FAULT_OBS, step, row, f, value};
         s->finals[f * HR_TILE + s->waiting] = value;
     }
+    for (int u = 0; u < net->state; u++)
+        s->kept[u * HR_TILE + s->waiting] = memory[u * HR_TILE + r];
     s->places[s->waiting++] = place;
     if (s->waiting == HR_TILE) flush_finals(run, s);
     return (hr_fault){0};
@@ -159,13 +171,15 @@ static int none_of_four(const float *flags) {
     return (pair[0] | pair[1]) == 0;
 }
 
-/* Episodes that ended in the step just taken: their results, and the value of what was cut. */
+/* Episodes that ended in the step just taken: their results, and the value of what was cut. What
+ * was remembered of them is forgotten. */
 static hr_fault record_ends(const call *run, scratch *s, int block, int64_t row, int rows, int step,
                             int64_t tile) {
     hr_collector *c = run->collector;
     const hr_vec *vec = c->vec;
     hr_rollout *ro = run->rollout;
     hr_episode *episodes = ro->block_episodes + (int64_t)block * ro->horizon * ro->agents * HR_TILE;
+    float *memory = memory_of(c, row);
     hr_fault fault = {0};
     for (int r = 0; r < rows && fault.kind == 0; r++) {
         const int64_t at = tile * HR_TILE + r;
@@ -176,7 +190,9 @@ static hr_fault record_ends(const call *run, scratch *s, int block, int64_t row,
         if (ro->done[at] == 0.0f) continue;
         episodes[ro->logs[block].episodes++] = (hr_episode){
             step, (int32_t)(row + r), vec->last_return[row + r], vec->last_length[row + r]};
-        if (!vec->batch.terminated[row + r]) fault = add_final(run, s, row + r, step, at);
+        if (!vec->batch.terminated[row + r])
+            fault = add_final(run, s, row + r, step, at, memory, r);
+        for (int u = 0; u < c->net->state; u++) memory[u * HR_TILE + r] = 0.0f;
         if (c->discounted) c->discounted[row + r] = 0.0f;
     }
     return fault;
@@ -257,7 +273,9 @@ static hr_fault act(const call *run, scratch *s, int block, int64_t row, int row
     hr_fault fault = encode(run, row, rows, step, there, ro->valid + tile * HR_TILE, sums, x);
     if (fault.kind) return fault;
     hr_lap(seconds, HR_TIME_ENCODE, &mark);
-    hr_forward(net, c->kernels, run->weights->params, x, s->hidden, s->out);
+    float *state = memory_of(c, row);
+    const hr_memory memory = {state, NULL, ro->valid + tile * HR_TILE, state};
+    hr_forward(net, c->kernels, run->weights->params, x, &memory, s->hidden, s->out);
     hr_lap(seconds, HR_TIME_FORWARD, &mark);
     if (mask) {
         transpose_mask(vec->mask + row * net->mask_size, rows, net->mask_size, mask);
@@ -295,7 +313,9 @@ static hr_fault finish_block(const call *run, scratch *s, int block, int64_t fir
         hr_fault fault = encode(run, row, rows, ro->horizon, under_way(c->vec, row, rows, there),
                                 NULL, NULL, s->x);
         if (fault.kind) return fault;
-        hr_forward_value(c->net, c->kernels, run->weights->params, s->x, s->hidden, s->out);
+        const hr_memory memory = {memory_of(c, row), NULL, NULL, NULL};
+        hr_forward_value(c->net, c->kernels, run->weights->params, s->x, &memory, s->hidden,
+                         s->out);
         memcpy(last + part * HR_TILE, s->out + value_at, sizeof(float) * HR_TILE);
     }
     const int64_t at = (int64_t)block * ro->horizon * ro->agents * HR_TILE;
@@ -316,6 +336,9 @@ static hr_fault run_block(const call *run, scratch *s, int block, double *spent)
     const int64_t lo = (int64_t)block * HR_TILE, row = lo * ro->agents;
     const int64_t hi = lo + HR_TILE < vec->worlds ? lo + HR_TILE : vec->worlds;
     hr_fault fault = {0};
+    if (c->net->state)
+        memcpy(ro->states + row * c->net->state, memory_of(c, row),
+               (size_t)tile_bytes((int64_t)c->net->state * ro->agents));
     for (int t = 0; t < ro->horizon; t++) {
         const int64_t tile = ((int64_t)block * ro->horizon + t) * ro->agents;
         double *seconds = (run->step + (uint64_t)t) % (uint64_t)c->timed ? NULL : spent;

@@ -17,6 +17,7 @@ typedef struct hr_collector {
     float obs_clip;    /* of normalised observations; 0: observations as they are */
     float reward_clip; /* of normalised rewards; 0: rewards as they are */
     uint64_t key;      /* hash of the run's seed */
+    float *states;     /* [rows / 64, rounded up][state][64] what is remembered of each row */
     float *discounted; /* [rows] discounted return so far, when rewards are normalised */
     char *scratch;     /* [workers][hr_collect_scratch()] */
     int64_t scratch_size;

@@ -10,6 +10,9 @@
                                float *);                                                           \
     void hr_layer_grad_##level(int, int, int, int, const float *const *, const float *const *,     \
                                float *, float *);                                                  \
+    void hr_mingru_##level(int, const float *, const float *, const float *, float *, float *);    \
+    void hr_mingru_back_##level(int, const float *, const float *, const float *, const float *,   \
+                                const float *, float *, float *);                                  \
     void hr_sample_##level(const hr_net *, const float *, const float *, const uint8_t *,          \
                            const hr_draw *, int32_t *, float *, float *);                          \
     void hr_loss_##level(const hr_net *, const float *, const hr_loss_options *,                   \
@@ -33,6 +36,8 @@
         hr_layer_##level,                                                                          \
         hr_layer_back_##level,                                                                     \
         hr_layer_grad_##level,                                                                     \
+        hr_mingru_##level,                                                                         \
+        hr_mingru_back_##level,                                                                    \
         hr_sample_##level,                                                                         \
         hr_loss_##level,                                                                           \
         hr_logp_##level,                                                                           \

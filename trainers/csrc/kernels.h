@@ -89,6 +89,19 @@ typedef struct hr_kernels {
      * NULL, over `tiles` tiles. */
     void (*layer_grad)(int out, int in, int ld, int tiles, const float *const *dy,
                        const float *const *x, float *dw, float *db);
+    /* One step of `size` minimal gated recurrent units (Feng et al. 2024):
+     *     z = sigmoid(gate), n = c + 0.5 where c >= 0, else sigmoid(c),
+     *     after = b + z (n - b), b = before, or 0 where began[64] != 0 (NULL: nowhere);
+     * where live[64] == 0 (NULL: nowhere) after = b. given[2 * size][64]: gates, then candidates
+     * c; they become z and n. after[size][64] may be before itself. */
+    void (*mingru)(int size, const float *before, const float *began, const float *live,
+                   float *given, float *after);
+    /* Its way back: given as mingru left it, dafter[size][64] the gradient by what the layers
+     * above read of `after`; carry[size][64] the gradient by `after` from the steps behind it,
+     * which becomes that by `before`. dgiven[2 * size][64]: the gradient by gates and
+     * candidates. */
+    void (*mingru_back)(int size, const float *before, const float *began, const float *live,
+                        const float *given, const float *dafter, float *carry, float *dgiven);
     /* Chooses actions[heads][64] from out[outputs][64] and writes their log-probability.
      * scratch: [outputs][64]. mask [mask_size][64] may be NULL. */
     void (*sample)(const hr_net *net, const float *params, const float *out, const uint8_t *mask,

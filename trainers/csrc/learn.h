@@ -1,6 +1,7 @@
-/* The PPO learner: epochs of minibatches of shuffled tiles, gradients, clipping, Adam.
+/* The PPO learner: epochs of minibatches of shuffled units, gradients, clipping, Adam.
  *
- * A minibatch is cut into chunks by the number of its tiles alone; each chunk sums its own
+ * A *unit* is what stays together: a tile; where the policy remembers, all steps of 64 rows. A
+ * minibatch is cut into chunks by the number of its units alone; each chunk sums its own
  * gradient, and the chunks are added in order. So the result does not depend on threads. */
 #ifndef HEADRACE_LEARN_H
 #define HEADRACE_LEARN_H
@@ -10,7 +11,7 @@
 
 #define HR_PASS       8  /* tiles whose activations are kept at once */
 #define HR_MAX_CHUNKS 64 /* chunks of a minibatch at most */
-#define HR_SAMPLED    8  /* one tile in so many tells the sample size that correction clip has */
+#define HR_SAMPLED    8  /* one unit in so many tells the sample size that correction clip has */
 
 /* What is done about a behaviour policy older than the one that learns. The *current* policy is
  * that of the weights at the start of the update.
@@ -41,6 +42,13 @@ typedef struct hr_learn_stats {
     double ess; /* effective sample size of the weights current / behaviour, share of the rows */
 } hr_learn_stats;
 
+/* What has to be kept of the rollout before, so that what was remembered after it can be computed
+ * anew by newer weights. Arrays as the rollout's. */
+typedef struct hr_past {
+    float *obs, *valid, *done, *states; /* NULL: not wanted */
+    int32_t there;                      /* 1 once a rollout was kept */
+} hr_past;
+
 /* Everything of one learner; memory belongs to the caller. */
 typedef struct hr_learner {
     const hr_net *net;
@@ -49,20 +57,23 @@ typedef struct hr_learner {
     int64_t steps;         /* Adam steps so far */
     uint64_t key;          /* of the shuffles */
     uint64_t shuffles;     /* drawn so far */
-    int32_t *order;        /* [tiles] */
-    float *current;        /* [tiles][64] log-probabilities under the current policy */
-    double *weights;       /* [tiles][2] sums of the rows' weights and of their squares */
-    float *grads;          /* [HR_MAX_CHUNKS][params] */
-    double *sums;          /* [HR_MAX_CHUNKS][HR_SUMS] */
-    char *scratch;         /* [workers][hr_learn_scratch()] */
+    int32_t *order;        /* [units] */
+    hr_past past;
+    float *current;  /* [tiles][64] log-probabilities under the current policy */
+    double *weights; /* [tiles][2] sums of the rows' weights and of their squares */
+    float *grads;    /* [HR_MAX_CHUNKS][params] */
+    double *sums;    /* [HR_MAX_CHUNKS][HR_SUMS] */
+    char *scratch;   /* [workers][hr_learn_scratch()] */
     int64_t scratch_size;
     double *seconds;     /* [workers][HR_TIMES] */
     int32_t detailed;    /* whether the stages within a task are timed too */
     const int32_t *stop; /* see hr_stopped */
 } hr_learner;
 
-/* Bytes of scratch for one worker. */
-int64_t hr_learn_scratch(const hr_net *net);
+/* Bytes of scratch for one worker, for rollouts of so many steps. */
+int64_t hr_learn_scratch(const hr_net *net, int64_t horizon);
+/* How many units there are. */
+int64_t hr_units(const hr_net *net, const hr_rollout *rollout);
 /* One rollout's update. On a fault the parameters are those before the minibatch that failed. */
 hr_fault hr_learn(hr_learner *learner, const hr_rollout *rollout, const hr_learn_options *options,
                   const hr_pool_api *api, hr_pool *pool, hr_learn_stats *stats);
@@ -71,15 +82,21 @@ typedef struct hr_reference {
     const float *logp;
     const float *proximal; /* or NULL */
 } hr_reference;
-/* Gradient of the mean loss over the tiles order[0 .. tiles) into grads[0], unclipped, and the
+/* Gradient of the mean loss over the units order[0 .. units) into grads[0], unclipped, and the
  * sums of the loss: what one minibatch does before the optimiser. */
 void hr_gradient(hr_learner *learner, const hr_rollout *rollout, hr_reference reference,
-                 const int32_t *order, int64_t tiles, const hr_loss_options *loss,
+                 const int32_t *order, int64_t units, const hr_loss_options *loss,
                  const hr_pool_api *api, hr_pool *pool);
 /* Log-probabilities of the rollout's actions under the parameters, and the sums of the rows'
- * weights, into current and weights; of one tile in `stride`. */
+ * weights, into current and weights; of one unit in `stride`. */
 void hr_current(hr_learner *learner, const hr_rollout *rollout, int64_t stride,
                 const hr_pool_api *api, hr_pool *pool);
+/* (sum of weights)^2 / (rows * sum of their squares), of one unit in `stride`. */
+double hr_effective_share(const hr_learner *learner, const hr_rollout *rollout, int64_t stride);
+/* Puts into the rollout's `states` what these weights remember where it begins, computed from the
+ * rollout before, and keeps this one for the next call; nothing where no past is wanted. */
+void hr_recall(hr_learner *learner, const hr_rollout *rollout, const hr_pool_api *api,
+               hr_pool *pool);
 /* V-trace advantages, value targets and moments of the rollout, from `current`. */
 void hr_vtrace(hr_learner *learner, const hr_rollout *rollout, const hr_gae_options *options,
                const hr_pool_api *api, hr_pool *pool);

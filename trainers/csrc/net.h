@@ -12,14 +12,16 @@
 #define HR_TILE      64 /* rows in one tile */
 #define HR_MAX_DEPTH 15 /* hidden layers of one tower */
 
-typedef enum hr_activation { HR_IDENTITY, HR_TANH, HR_RELU } hr_activation;
+typedef enum hr_activation { HR_IDENTITY, HR_TANH, HR_RELU, HR_MINGRU } hr_activation;
 typedef enum hr_head_kind { HR_CATEGORICAL, HR_GAUSSIAN } hr_head_kind;
 
-/* y = activation(W x + b). */
+/* y = activation(W x + b); HR_MINGRU: the gates and candidates of `out / 2` units that remember,
+ * see hr_kernels.mingru. */
 typedef struct hr_layer {
     int32_t in, out;
     int32_t activation; /* hr_activation */
-    int32_t hidden;     /* first row of y among the hidden features; -1 for the last layer */
+    int32_t hidden;     /* first row of y among the hidden features; -1 for the last layer.
+                         * HR_MINGRU: gates, candidates, and then what is remembered */
     int64_t weight;     /* where W lies in the parameters, floats */
     int64_t bias;
 } hr_layer;
@@ -66,11 +68,17 @@ typedef struct hr_net {
     int32_t action_size; /* bytes of one Action */
     int32_t obs_size;    /* bytes of one Obs */
     int32_t plain;       /* 1: an Obs is exactly `features` float32 in feature order */
-    int32_t reserved;
-    int64_t params; /* floats */
+    int32_t state;       /* units that remember: then the one tower's layer before the last is
+                          * HR_MINGRU; 0: none */
+    int64_t params;      /* floats */
     hr_tower tower[2];
     const hr_head *head;   /* [heads] */
     const hr_input *input; /* [inputs] */
 } hr_net;
+
+/* The layer that remembers; only where net->state > 0. */
+static inline const hr_layer *hr_memory_layer(const hr_net *net) {
+    return &net->tower[0].layer[net->tower[0].layers - 2];
+}
 
 #endif /* HEADRACE_NET_H */

@@ -49,23 +49,24 @@ typedef struct hr_rollout {
     int32_t blocks;
     int32_t agents; /* tiles of one block and step */
     int32_t features, heads, mask_size;
-    int64_t tiles;          /* blocks * horizon * agents */
-    float *obs;             /* [tiles][features][64], encoded and normalised */
-    int32_t *actions;       /* [tiles][heads][64]; floats by their bits, as sampled (not clipped) */
-    uint8_t *mask;          /* [tiles][mask_size][64] or NULL */
-    float *logp;            /* [tiles][64], log-probability under the behaviour policy; likewise: */
-    float *value;           /* V(obs) under the behaviour weights */
-    float *reward;          /* scaled when rewards are normalised */
-    float *done;            /* 1 where the episode ended here */
-    float *bootstrap;       /* V(final observation) where it was cut, 0 elsewhere */
-    float *valid;           /* 1 where the row was a transition */
-    float *advantage;       /* GAE, or V-trace once the learner has corrected it */
-    float *ret;             /* the value target: advantage + value */
-    float *last;            /* [blocks][agents * 64] V(observation) after the last step */
-    int32_t *tile_rows;     /* [tiles] valid rows */
-    hr_moments *moments;    /* [blocks] */
-    int64_t *versions;      /* [blocks] of the weights that acted and normalised */
-    double *obs_centres;    /* [blocks][features] the means of the sums below; or NULL */
+    int64_t tiles;       /* blocks * horizon * agents */
+    float *obs;          /* [tiles][features][64], encoded and normalised */
+    int32_t *actions;    /* [tiles][heads][64]; floats by their bits, as sampled (not clipped) */
+    uint8_t *mask;       /* [tiles][mask_size][64] or NULL */
+    float *logp;         /* [tiles][64], log-probability under the behaviour policy; likewise: */
+    float *value;        /* V(obs) under the behaviour weights */
+    float *reward;       /* scaled when rewards are normalised */
+    float *done;         /* 1 where the episode ended here */
+    float *bootstrap;    /* V(final observation) where it was cut, 0 elsewhere */
+    float *valid;        /* 1 where the row was a transition */
+    float *advantage;    /* GAE, or V-trace once the learner has corrected it */
+    float *ret;          /* the value target: advantage + value */
+    float *states;       /* [blocks * agents][net's state][64] remembered before the first step */
+    float *last;         /* [blocks][agents * 64] V(observation) after the last step */
+    int32_t *tile_rows;  /* [tiles] valid rows */
+    hr_moments *moments; /* [blocks] */
+    int64_t *versions;   /* [blocks] of the weights that acted and normalised */
+    double *obs_centres; /* [blocks][features] the means of the sums below; or NULL */
     double *reward_centres; /* [blocks]; or NULL */
     double *obs_sums;       /* [blocks][2][features] of raw obs - mean, and its square; or NULL */
     double *reward_sums;    /* [blocks][3] rows, discounted return - mean, its square; or NULL */

@@ -124,8 +124,10 @@ void HR_SYM(hr_layer_back)(int out, int in, int ld, int activation, const float 
                            const float *h, float *dx) {
     if (activation == HR_TANH)
         back_layer(HR_TANH, out, in, ld, w, dy, h, dx);
-    else
+    else if (activation == HR_RELU)
         back_layer(HR_RELU, out, in, ld, w, dy, h, dx);
+    else
+        back_layer(HR_IDENTITY, out, in, ld, w, dy, h, dx);
 }
 
 /* [a0+a1, a2+a3, .., b0+b1, ..]: LANES vectors end as one vector of their sums. */
