@@ -84,7 +84,8 @@ class TrainConfig:
     policy: str = setting(
         "native",
         "which policy: native (an MLP or a MinGRU in C kernels on the CPU), torch (the same "
-        "network, or convolutions for pictures, in PyTorch), or a torch module of your own: net.py:Net",
+        "network, or convolutions for pictures, in PyTorch), or a torch module of your own: "
+        "net.py:Net",
     )
     hidden: tuple[int, ...] = setting((64, 64), "widths of the hidden layers, such as 64,64")
     activation: str = setting(

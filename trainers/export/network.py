@@ -108,19 +108,27 @@ def normalises(weights: Any) -> bool:
 def native_network(policy: PolicySpec, weights: Any) -> Network:
     """Of a native policy with its weights."""
     tensors: Mapping[str, Floats] = policy.to_tensors(weights)
-    trunks = ("policy_trunk", "value_trunk") if policy.separate else ("trunk",)
+
+    def dense(name: str, activation: str = "") -> Dense:
+        return Dense(tensors[f"{name}.weight"], tensors[f"{name}.bias"], activation)
+
+    trunks, last = ["trunk"], ""
+    if policy.separate:
+        trunks = ["policy_trunk", "value_trunk"]
+    elif policy.state_size:
+        trunks, last = ["encoder.layers"], "heads."
     hidden: list[tuple[Layer, ...]] = [
-        tuple(
-            Dense(tensors[f"{t}.{k}.weight"], tensors[f"{t}.{k}.bias"], policy.activation)
-            for k in range(len(policy.hidden))
-        )
+        tuple(dense(f"{t}.{k}", policy.activation) for k in range(len(policy.trunk)))
         for t in trunks
     ]
-    heads = [Dense(tensors[f"{n}.weight"], tensors[f"{n}.bias"]) for n in ("policy", "value")]
+    if policy.state_size:
+        hidden[0] += (dense("core.input"), Cell(policy.memory, policy.state_size))
+    heads = [dense(f"{last}policy"), dense(f"{last}value")]
     return Network(
         towers=_with_heads(hidden, heads),
         features=policy.features,
         outputs=policy.outputs,
+        state_size=policy.state_size,
         obs_mean=tensors.get("obs.mean"),
         obs_scale=tensors.get("obs.scale"),
     )

@@ -167,6 +167,7 @@ def made(env, rows=ROWS):
         ("cartpole", {"separate": True, "activation": "relu", "hidden": (8, 12)}),
         ("cartpole", {"normalized": False, "hidden": ()}),
         ("pendulum", {}),
+        ("breakout", {"hidden": (9, 12), "memory": "mingru"}),
         ("tetris", {}),  # masked
         ("connect4", {}),  # two agents, masked
         ("breakout", {}),
