@@ -2,10 +2,11 @@
 
 What is built is found by globbing, so that a new C file or environment needs no line here:
 
-    headrace.engine._core      engine/_core.pyx + engine/core/*.c
-    headrace.engine.processes._board  engine/processes/_board.pyx
-    headrace.trainers._native  trainers/_native.pyx + trainers/csrc/*.c, and trainers/csrc/arch/*.c
+    headrace.engine._core      engine/_core.pyx + engine/core/*.c, and engine/core/arch/*.c
                                once per instruction-set level (-DHR_ARCH=<level>)
+    headrace.engine.processes._board  engine/processes/_board.pyx
+    headrace.trainers._native  trainers/_native.pyx + trainers/csrc/*.c and trainers/csrc/arch/*.c,
+                               likewise
     envs/_prebuilt/NAME.LEVEL.so   envs/NAME.c or NAME.pyx, likewise once per level
 
 Levels are x86-64 (`base`), x86-64-v3 and x86-64-v4 on x86-64, and `base` alone elsewhere or where
@@ -257,7 +258,7 @@ def extensions() -> list[Extension]:
     import numpy
 
     table = {
-        "headrace.engine._core": ("engine/_core.pyx", ["engine/core/*.c"]),
+        "headrace.engine._core": ("engine/_core.pyx", ["engine/core/*.c", "engine/core/arch/*.c"]),
         "headrace.engine.processes._board": ("engine/processes/_board.pyx", []),
         "headrace.trainers._native": (
             "trainers/_native.pyx",

@@ -67,7 +67,7 @@ cdef class Vec:
         vec.size = sizeof(hr_vec)
         vec.worlds = worlds
         vec.rows = rows
-        vec.step = hr_vec_step
+        vec.step = hr_step_for(env)
         batch.state = array_data(arrays, "state", worlds, env.state_size)
         batch.rng = <hr_rng *>array_data(arrays, "rng", worlds, sizeof(hr_rng))
         batch.actions = array_data(arrays, "actions", rows, env.action_size)
@@ -242,7 +242,7 @@ cdef class Vec:
         self.clear_failure()
         self.busy = True
         with nogil:
-            hr_vec_step(&self.vec, lo, hi)
+            self.vec.step(&self.vec, lo, hi)
         self.busy = False
 
     def reset(self, seeds=None, mask=None):

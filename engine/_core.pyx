@@ -79,7 +79,7 @@ cdef extern from "core/vec.h" nogil:
         void *obs
 
     ctypedef void (*hr_range_fn)(const hr_batch *, int64_t, int64_t) noexcept nogil
-    ctypedef void (*hr_reset_fn)(const hr_batch *, int64_t, int64_t, const uint8_t *) noexcept nogil
+    ctypedef void (*hr_reset_fn)(const hr_batch *, const int32_t *, int64_t) noexcept nogil
     ctypedef void (*hr_flags_fn)(const hr_batch *, int64_t, int64_t, uint8_t *) noexcept nogil
     ctypedef void (*hr_metrics_fn)(const hr_batch *, int64_t, float *) noexcept nogil
     ctypedef void (*hr_draw_fn)(const hr_batch *, int64_t, hr_frame *) noexcept nogil
@@ -126,7 +126,8 @@ cdef extern from "core/vec.h" nogil:
         float *last_metrics
         void (*step)(hr_vec *, int64_t, int64_t) noexcept nogil
 
-    void hr_vec_step(hr_vec *, int64_t, int64_t) noexcept
+    ctypedef void (*hr_step_fn)(hr_vec *, int64_t, int64_t) noexcept nogil
+    hr_step_fn hr_step_for(const hr_env *) noexcept
     void hr_vec_reset(hr_vec *, int64_t, int64_t, const uint8_t *) noexcept
     hr_rng hr_rng_from_seed(uint64_t) noexcept
 

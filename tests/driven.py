@@ -79,8 +79,9 @@ class Driven:
     def reset(self, lo: int = 0, hi: int | None = None, which: np.ndarray | None = None) -> None:
         self.bind()
         hi = self.worlds if hi is None else hi
-        flags = None if which is None else address(which)
-        self.lib.drive_reset(ctypes.c_int64(lo), ctypes.c_int64(hi), flags)
+        chosen = np.arange(lo, hi) if which is None else lo + np.flatnonzero(which)
+        worlds = np.ascontiguousarray(chosen, np.int32)
+        self.lib.drive_reset(address(worlds), ctypes.c_int64(len(worlds)))
 
     def flags(self, kernel: str, width: int) -> np.ndarray:
         self.bind()

@@ -1,8 +1,9 @@
 /* A batch of worlds and one step of it: kernel, time limit, statistics, autoreset, observe.
  *
- * hr_vec_step is the only place where these rules are written down. It works on a range of
- * whole worlds, takes no lock and allocates nothing; ranges that do not overlap may be
- * stepped on different threads. The result for a world depends on that world alone.
+ * hr_vec.step is the only place where these rules are written down (arch/plain.c for one agent,
+ * arch/agents.c for several). It works on a range of whole worlds, takes no lock and allocates
+ * nothing; ranges that do not overlap may be stepped on different threads. The result for a world
+ * depends on that world alone.
  *
  * A row's episode ends where terminated | truncated is set in it, and nowhere else, whether its
  * agent acted in that step or was absent. Agents that are absent (several, or that come and go):
@@ -46,12 +47,16 @@ typedef struct hr_vec {
     int32_t *last_length;
     float *last_metrics; /* [worlds][metrics_size] or NULL; of the episode that ended last */
 
-    /* entry for other modules (they do not link to this file) */
+    /* Steps worlds [lo, hi). Reads batch.actions, writes everything above for those worlds.
+     * From hr_step_for; a pointer, since other modules do not link to this file. */
     void (*step)(struct hr_vec *vec, int64_t lo, int64_t hi);
 } hr_vec;
 
-/* Steps worlds [lo, hi). Reads batch.actions, writes everything above for those worlds. */
-void hr_vec_step(hr_vec *vec, int64_t lo, int64_t hi);
+typedef void (*hr_step_fn)(hr_vec *vec, int64_t lo, int64_t hi);
+
+/* The step of the environment's batches, for the best instruction set that this CPU has and
+ * HEADRACE_ISA (base, v3 or v4) allows. */
+hr_step_fn hr_step_for(const hr_env *env);
 /* Starts new episodes in the worlds of [lo, hi) with which[w - lo] != 0 (NULL: all), and
  * writes their observations, presence and masks. Clears their pending flags and statistics. */
 void hr_vec_reset(hr_vec *vec, int64_t lo, int64_t hi, const uint8_t *which);

@@ -22,6 +22,7 @@ from .types import argument_types
 
 _RANGE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _FLAGGED = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+_RESET = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 _METRICS = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
 
 
@@ -40,7 +41,7 @@ class CheckedKernels:
         self._callbacks = {
             "step": _RANGE(self._step),
             "observe": _RANGE(self._observe),
-            "reset": _FLAGGED(self._reset),
+            "reset": _RESET(self._reset),
             "present": _FLAGGED(lambda *given: self._flags("present", layout.agents, *given)),
             "mask": _FLAGGED(
                 lambda *given: self._flags("mask", layout.agents * layout.mask_size, *given)
@@ -94,11 +95,9 @@ class CheckedKernels:
         for world in range(lo, hi):
             self._call("observe", batch, world, member(batch, "obs") + world * size)
 
-    def _reset(self, batch: int, lo: int, hi: int, which: int | None) -> None:
+    def _reset(self, batch: int, worlds: int, count: int) -> None:
         size = self._layout.state.itemsize
-        wanted = np.ones(hi - lo, np.uint8) if not which else memory_at(which, np.uint8, hi - lo)
-        for index in np.flatnonzero(wanted):
-            world = lo + int(index)
+        for world in memory_at(worlds, np.int32, count).tolist():
             memory_at(member(batch, "state") + world * size, np.uint8, size)[:] = 0
             self._call("reset", batch, world, member(batch, "rng") + world * _core.RNG_SIZE)
 

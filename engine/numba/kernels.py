@@ -18,7 +18,8 @@ from .layout import Layout
 LOCAL_BYTES = 256  # States up to this size are worked on in a local copy
 ARRAYS = ("state", "rng", "actions", "rewards", "terminated", "truncated", "obs")
 
-_POINTER, _I64, _I8, _F32 = ir.PointerType(), ir.IntType(64), ir.IntType(8), ir.FloatType()
+_POINTER, _I64, _I32 = ir.PointerType(), ir.IntType(64), ir.IntType(32)
+_I8, _F32 = ir.IntType(8), ir.FloatType()
 _VOID = ir.VoidType()
 
 
@@ -142,30 +143,19 @@ class Kernels:
     # ---- the rest -----------------------------------------------------------------------
 
     def _reset(self) -> None:
-        """hr_reset(batch, lo, hi, which)."""
-        function = self._function("hr_reset", [_POINTER, _I64, _I64, _POINTER])
-        batch, lo, hi, which = function.args
+        """hr_reset(batch, worlds, count)."""
+        function = self._function("hr_reset", [_POINTER, _POINTER, _I64])
+        batch, worlds, count = function.args
         builder = ir.IRBuilder(function.append_basic_block())
-        everywhere = builder.icmp_unsigned("==", which, ir.Constant(_POINTER, None))
-        with _loop(builder, lo, hi) as world:
-            wanted = function.append_basic_block("wanted")
-            look = function.append_basic_block("look")
-            after = function.append_basic_block("after")
-            builder.cbranch(everywhere, wanted, look)
-            builder.position_at_end(look)
-            flag = builder.load(
-                builder.gep(which, [builder.sub(world, lo)], source_etype=_I8), typ=_I8
-            )
-            builder.cbranch(builder.icmp_unsigned("!=", flag, _I8(0)), wanted, after)
-            builder.position_at_end(wanted)
+        with _loop(builder, ir.Constant(_I64, 0), count) as index:
+            entry = builder.load(builder.gep(worlds, [index], source_etype=_I32), typ=_I32)
+            world = builder.sext(entry, _I64)
             state = self._place(builder, batch, "state", world)
             self._clear(builder, state, self._layout.state.itemsize)
             rng = self._place(builder, batch, "rng", world)
             builder.call(
                 self._functions["reset"], [self._params_at(builder, batch, world), state, rng]
             )
-            builder.branch(after)
-            builder.position_at_end(after)
         builder.ret_void()
 
     def _flags(self, name: str, width: int) -> None:

@@ -109,7 +109,7 @@ static hr_vec make_vec(const hr_env *env, int64_t worlds, int32_t mode, bool own
         .last_return = zeros(rows, 4),
         .last_length = zeros(rows, 4),
         .last_metrics = zeros(worlds, 4 * env->metrics_size),
-        .step = hr_vec_step,
+        .step = hr_step_for(env),
     };
     for (int64_t w = 0; w < worlds; w++) vec.batch.rng[w] = hr_rng_from_seed((uint64_t)w);
     hr_vec_reset(&vec, 0, worlds, NULL);
@@ -182,11 +182,11 @@ static void step_in_flight(hr_vec *vec, hr_pool *pool, hr_pace *pace) {
 
 static void step_vec(hr_vec *vec, way how, hr_pool *pool, hr_pace *pace) {
     if (how == WHOLE) {
-        hr_vec_step(vec, 0, vec->worlds);
+        vec->step(vec, 0, vec->worlds);
     } else if (how == RANGES) {
         const int64_t cut = random_below((uint32_t)vec->worlds + 1);
-        hr_vec_step(vec, cut, vec->worlds);
-        hr_vec_step(vec, 0, cut);
+        vec->step(vec, cut, vec->worlds);
+        vec->step(vec, 0, cut);
     } else if (how == SHARED) {
         atomic_store(&pace->world_ps, 100000000); /* as if a world took 100 us: share */
         hr_step_all(vec, pool, pace);

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HR_ABI_VERSION 1u
+#define HR_ABI_VERSION 2u
 #define HR_BLOCK       64 /* worlds in one block: callers cut ranges at multiples of it */
 #define HR_MAX_RANK    4  /* dimensions of one field */
 
@@ -126,9 +126,8 @@ typedef struct hr_env {
     hr_range_fn step;
     /* Writes the observation of each row of [lo, hi). */
     hr_range_fn observe;
-    /* Starts a new episode in the worlds of [lo, hi) for which which[w - lo] != 0
-     * (all of them when `which` is NULL). Does not observe. */
-    void (*reset)(const hr_batch *batch, int64_t lo, int64_t hi, const uint8_t *which);
+    /* Starts a new episode in worlds[0 .. count-1], all different. Does not observe. */
+    void (*reset)(const hr_batch *batch, const int32_t *worlds, int64_t count);
     /* Optional (NULL when the environment has none): */
     /* present[row] = 1 where the agent takes part (it acts at the next step). */
     void (*present)(const hr_batch *batch, int64_t lo, int64_t hi, uint8_t *present);

@@ -13,6 +13,7 @@
 #include "describe.h"
 
 #define HR__LOCAL_BYTES 256 /* States up to this size are worked on in a local copy */
+#define HR__SEAT_BYTES  64  /* States up to this size are reset in a local copy */
 #define HR__KERNEL      static __attribute__((flatten)) void
 
 #ifdef __cplusplus
@@ -191,38 +192,63 @@ typedef struct hr__metric {
                                                     hr__batch->params_stride * hr__lo),            \
                      hr__batch->params_stride, __VA_ARGS__)
 
-/* One bit per world of a block: 1 where it is to be reset. Reading the flags first and then
- * the bits leaves one branch for the processor to guess, not one per world. */
-HR__INLINE uint64_t hr__flag_bits(const uint8_t *hr__which, int64_t hr__count) {
-    uint64_t hr__bits = 0;
-    if (hr__which == NULL) return ~(uint64_t)0 >> (HR_BLOCK - hr__count);
-    if (hr__count == HR_BLOCK)
-        for (int32_t hr__k = 0; hr__k < HR_BLOCK; hr__k++)
-            hr__bits |= (uint64_t)(hr__which[hr__k] != 0) << hr__k;
-    else
-        for (int32_t hr__k = 0; hr__k < hr__count; hr__k++)
-            hr__bits |= (uint64_t)(hr__which[hr__k] != 0) << hr__k;
-    return hr__bits;
-}
+#define HR__SEATS 64 /* worlds that are reset side by side */
 
-#define HR__RESET_KERNEL(hr__name)                                                                 \
-    static void hr__reset(const hr_batch *hr__batch, int64_t hr__lo, int64_t hr__hi,               \
-                          const uint8_t *hr__which) {                                              \
+/* Resets up to HR__SEATS worlds, which lie apart, side by side in local copies, so that the
+ * compiler may start several of them in one instruction. */
+#define HR__RESET_SEATS(hr__name)                                                                  \
+    HR__INLINE void hr__reset_seats(const Params *__restrict hr__params, int64_t hr__stride,       \
+                                    State *__restrict hr__states, hr_rng *__restrict hr__rngs,     \
+                                    const int32_t *__restrict hr__worlds, int64_t hr__count) {     \
+        uint64_t hr__keys[HR__SEATS], hr__counters[HR__SEATS];                                     \
+        State hr__fresh[HR__SEATS];                                                                \
+        for (int64_t hr__k = 0; hr__k < hr__count; hr__k++) {                                      \
+            hr__keys[hr__k] = hr__rngs[hr__worlds[hr__k]].key;                                     \
+            hr__counters[hr__k] = hr__rngs[hr__worlds[hr__k]].counter;                             \
+        }                                                                                          \
+        HR__INDEPENDENT                                                                            \
+        for (int64_t hr__k = 0; hr__k < hr__count; hr__k++) {                                      \
+            hr_rng hr__rng = {hr__keys[hr__k], hr__counters[hr__k]};                               \
+            State hr__state;                                                                       \
+            __builtin_memset((void *)&hr__state, 0, sizeof hr__state);                             \
+            hr__name##_reset(HR__PARAMS_AT(hr__worlds[hr__k]), &hr__state, &hr__rng);              \
+            hr__fresh[hr__k] = hr__state;                                                          \
+            hr__counters[hr__k] = hr__rng.counter;                                                 \
+        }                                                                                          \
+        for (int64_t hr__k = 0; hr__k < hr__count; hr__k++) {                                      \
+            hr__states[hr__worlds[hr__k]] = hr__fresh[hr__k];                                      \
+            hr__rngs[hr__worlds[hr__k]].counter = hr__counters[hr__k];                             \
+        }                                                                                          \
+    }
+
+/* Resets worlds on the spot, whatever their size. */
+#define HR__RESET_IN_PLACE(hr__name)                                                               \
+    HR__INLINE void hr__reset_in_place(const hr_batch *hr__batch, const int32_t *hr__worlds,       \
+                                       int64_t hr__count) {                                        \
         const Params *hr__params = (const Params *)hr__batch->params;                              \
         const int64_t hr__stride = hr__batch->params_stride;                                       \
-        for (int64_t hr__at = hr__lo; hr__at < hr__hi; hr__at += HR_BLOCK) {                       \
-            const int64_t hr__left = hr__hi - hr__at;                                              \
-            uint64_t hr__bits = hr__flag_bits(hr__which ? hr__which + (hr__at - hr__lo) : NULL,    \
-                                              hr__left < HR_BLOCK ? hr__left : HR_BLOCK);          \
-            for (; hr__bits != 0; hr__bits &= hr__bits - 1) {                                      \
-                const int64_t hr__w = hr__at + __builtin_ctzll(hr__bits);                          \
-                State *hr__state = (State *)hr__batch->state + hr__w;                              \
-                HR__AT_WORLD(hr__w);                                                               \
-                __builtin_memset((void *)hr__state, 0, sizeof(State));                             \
-                hr__name##_reset(HR__PARAMS_AT(hr__w), hr__state, hr__batch->rng + hr__w);         \
-            }                                                                                      \
+        for (int64_t hr__k = 0; hr__k < hr__count; hr__k++) {                                      \
+            const int64_t hr__w = hr__worlds[hr__k];                                               \
+            State *hr__state = (State *)hr__batch->state + hr__w;                                  \
+            HR__AT_WORLD(hr__w);                                                                   \
+            __builtin_memset((void *)hr__state, 0, sizeof(State));                                 \
+            hr__name##_reset(HR__PARAMS_AT(hr__w), hr__state, hr__batch->rng + hr__w);             \
         }                                                                                          \
         HR__AT_WORLD(-1);                                                                          \
+    }
+
+#define HR__RESET_KERNEL(hr__name)                                                                 \
+    HR__RESET_SEATS(hr__name)                                                                      \
+    HR__RESET_IN_PLACE(hr__name)                                                                   \
+    static void hr__reset(const hr_batch *hr__batch, const int32_t *hr__worlds,                    \
+                          int64_t hr__count) {                                                     \
+        if (HR__CHECKED_BUILD || sizeof(State) > HR__SEAT_BYTES) {                                 \
+            hr__reset_in_place(hr__batch, hr__worlds, hr__count);                                  \
+            return;                                                                                \
+        }                                                                                          \
+        for (; hr__count > 0; hr__count -= HR__SEATS, hr__worlds += HR__SEATS)                     \
+            HR__WITH_PARAMS(0, hr__reset_seats, (State *)hr__batch->state, hr__batch->rng,         \
+                            hr__worlds, hr__count < HR__SEATS ? hr__count : HR__SEATS);            \
     }
 
 /* present and mask: `width` flags per agent, all false before the author's function. */

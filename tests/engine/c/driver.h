@@ -24,8 +24,8 @@ EXPORT void drive_step(int64_t lo, int64_t hi) { headrace_env()->step(&drive_bat
 
 EXPORT void drive_observe(int64_t lo, int64_t hi) { headrace_env()->observe(&drive_batch, lo, hi); }
 
-EXPORT void drive_reset(int64_t lo, int64_t hi, const uint8_t *which) {
-    headrace_env()->reset(&drive_batch, lo, hi, which);
+EXPORT void drive_reset(const int32_t *worlds, int64_t count) {
+    headrace_env()->reset(&drive_batch, worlds, count);
 }
 
 EXPORT void drive_present(int64_t lo, int64_t hi, uint8_t *flags) {

@@ -79,12 +79,12 @@ static void observe(const hr_batch *b, int64_t lo, int64_t hi) {
     }
 }
 
-static void reset(const hr_batch *b, int64_t lo, int64_t hi, const uint8_t *which) {
-    for (int64_t w = lo; w < hi; w++) {
-        if (which && !which[w - lo]) continue;
-        State *s = (State *)b->state + w;
-        *s = (State){.value = draw(b->rng + w)};
-        s->value ^= draw(b->rng + w) << 7;
+static void reset(const hr_batch *b, const int32_t *worlds, int64_t count) {
+    for (int64_t k = 0; k < count; k++) {
+        State *s = (State *)b->state + worlds[k];
+        hr_rng *rng = b->rng + worlds[k];
+        *s = (State){.value = draw(rng)};
+        s->value ^= draw(rng) << 7;
     }
 }
 
