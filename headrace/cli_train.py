@@ -6,9 +6,10 @@ import dataclasses
 import sys
 from typing import Any
 
+from .figures import count, duration
 from .flags import Verb
 from .output import print_json
-from .progress import count, display, duration
+from .progress import display
 from .trainers.begin import preset_of
 from .trainers.config import TrainConfig, read_preset
 from .trainers.settings import ConfigError, setting

@@ -1,14 +1,22 @@
-"""Shows a training run on stderr: a live bar on a terminal, a plain line now and then elsewhere."""
+"""Shows a training run on stderr: a live picture on a terminal, a plain line now and then
+elsewhere."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from .trainers.progress import Progress
+from .figures import count, duration
+from .trainers.progress import Progress, seconds_left
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 PLAIN_SECONDS = 10.0  # between two plain lines
+DRAWING_SHARE = 0.01  # of the time, at most, that is spent on drawing, but
+SELDOM_SECONDS = 2.0  # at least this often
 
 
 class Display(Protocol):
@@ -22,8 +30,10 @@ class Display(Protocol):
 
 
 def display() -> Display:
-    """The live bar when stderr is a terminal, else plain lines."""
-    return LiveDisplay() if sys.stderr.isatty() else PlainDisplay()
+    """The live picture when stderr is a terminal that can show it, else plain lines."""
+    able = sys.stderr.isatty() and os.environ.get("TERM", "") != "dumb"
+    wide = (sys.stderr.encoding or "").lower().startswith("utf")
+    return LiveDisplay() if able and wide else PlainDisplay()
 
 
 class PlainDisplay:
@@ -45,77 +55,67 @@ class PlainDisplay:
 
 
 class LiveDisplay:
-    """rich's progress bar, redrawn only when the training loop reports."""
+    """The dashboard, redrawn when the training loop reports, and seldom enough to cost nothing;
+    it goes away at the end."""
 
     def __init__(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, TextColumn
-        from rich.progress import Progress as Bar
+        from rich.live import Live
 
-        self._bar = Bar(
-            TextColumn("{task.fields[done]} steps"),
-            BarColumn(),
-            TextColumn("return [bold]{task.fields[reward]}"),
-            TextColumn("[green]{task.fields[speed]} steps/s"),
-            TextColumn("{task.fields[left]}"),
-            console=Console(stderr=True),
-            auto_refresh=False,
-            transient=True,
-        )
-        self._task = self._bar.add_task(
-            "train", total=1.0, done="0", reward="-", speed="-", left=""
-        )
+        from .dashboard import Dashboard
+
+        self._console = Console(stderr=True)
+        self._live = Live(console=self._console, auto_refresh=False, transient=True)
+        self._dashboard = Dashboard()
+        self._due = 0.0
 
     def __enter__(self) -> LiveDisplay:
-        self._bar.start()
+        self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        self._live.stop()
 
     def __call__(self, progress: Progress) -> None:
-        self._bar.update(
-            self._task,
-            completed=min(1.0, progress.steps / progress.total_steps),
-            done=count(progress.steps),
-            reward=_return(progress),
-            speed=count(progress.sps),
-            left=f"{duration(seconds_left(progress))} left",
-            refresh=True,
+        began = time.perf_counter()
+        self._dashboard.update(progress)
+        if began < self._due:
+            return
+        self._live.update(self._picture(progress.env), refresh=True)
+        ended = time.perf_counter()
+        self._due = ended + min(SELDOM_SECONDS, (ended - began) / DRAWING_SHARE)
+
+    def _picture(self, env: str) -> RenderableType:
+        from rich.box import ROUNDED
+        from rich.console import Group
+        from rich.panel import Panel
+        from rich.text import Text
+
+        width, height = self._console.size
+        color = self._console.color_system is not None
+        if width < 48:
+            return Group(*self._dashboard.lines(width - 1, height=height - 1, color=color))
+        from .dashboard import WIDEST
+
+        width = min(width - 1, WIDEST + 4)
+        lines = self._dashboard.lines(width - 4, height=height - 3, color=color)
+        return Panel(
+            Group(*lines),
+            box=ROUNDED,
+            width=width,
+            title=Text.assemble(("headrace", "bold"), (" · ", "dim"), env),
+            title_align="left",
+            border_style="bright_black",
         )
 
 
 def summary(progress: Progress) -> str:
     """A run's state in one line of text."""
+    mean = progress.return_mean
+    bottleneck = progress.metrics.get("time/bottleneck")
     return (
         f"{count(progress.steps)} of {count(progress.total_steps)} steps  "
-        f"return {_return(progress)}  {count(progress.sps)} steps/s  "
+        f"return {'-' if mean is None else f'{mean:.4g}'}  {count(progress.sps)} steps/s  "
         f"at most {duration(seconds_left(progress))} left"
+        + (f"  {bottleneck}-bound" if bottleneck else "")
     )
-
-
-def seconds_left(progress: Progress) -> float:
-    """Seconds until the step budget is used up, at the present speed."""
-    left = max(0, progress.total_steps - progress.steps)
-    return left / progress.sps if progress.sps > 0 else 0.0
-
-
-def count(number: float) -> str:
-    """A large number with three digits: 8192 is 8.19k."""
-    for size, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= size:
-            return f"{number / size:.3g}{suffix}"
-    return f"{number:.3g}"
-
-
-def duration(seconds: float) -> str:
-    """Seconds as people say them: 0.15 s, 42 s, 3:05, 1:02:03."""
-    if seconds < 59.5:
-        return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-def _return(progress: Progress) -> str:
-    return "-" if progress.return_mean is None else f"{progress.return_mean:.4g}"

@@ -158,8 +158,8 @@ class OnOnePool:
     def shares(self, before: Reading, after: Reading, passed: Passed) -> Shares:
         """See Stopwatch."""
         spent = self._stages.collecting(after[0] - before[0])
-        of = dict(zip(_native.STAGES, (after[1] - before[1]).sum(0).tolist(), strict=True))
-        learn = of["learn_task"] + of["optimizer"]
+        helped = (after[1] - before[1])[1:, _native.STAGES.index("learn_task")].sum()
+        learn = passed.learn + float(helped)  # thread 0 is the one that learns
         loop = max(0.0, passed.wall - passed.collect - passed.learn)
         total = self._threads * passed.wall
         wait = total - sum(spent) - learn - loop

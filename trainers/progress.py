@@ -25,6 +25,12 @@ class Progress:
     metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # lately, by name
 
 
+def seconds_left(progress: Progress) -> float:
+    """Seconds until the step budget is used up, at the present speed."""
+    left = max(0, progress.total_steps - progress.steps)
+    return left / progress.sps if progress.sps > 0 else 0.0
+
+
 Observer = Callable[[Progress], None]
 
 

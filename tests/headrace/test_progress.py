@@ -1,5 +1,7 @@
 """What a person sees while training runs."""
 
+import dataclasses
+import io
 import os
 import pty
 import re
@@ -22,25 +24,11 @@ HALF = Progress(
 )
 
 
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [(0, "0"), (999, "999"), (8192, "8.19k"), (2.5e6, "2.5M"), (1e12, "1e+03G")],
-)
-def test_counts_have_three_digits(number, text):
-    assert progress.count(number) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.154, "0.15 s"), (42.4, "42 s"), (59.7, "1:00"), (185, "3:05"), (3723, "1:02:03")],
-)
-def test_durations_read_as_people_say_them(seconds, text):
-    assert progress.duration(seconds) == text
-
-
 def test_summary_is_one_line():
     line = progress.summary(HALF)
     assert line == "5M of 10M steps  return 123.5  2.5M steps/s  at most 2.00 s left"
+    bound = dataclasses.replace(HALF, metrics={"time/bottleneck": "learner"})
+    assert progress.summary(bound) == line + "  learner-bound"
 
 
 def test_plain_lines_come_at_a_low_rate(monkeypatch, capsys):
@@ -55,7 +43,42 @@ def test_plain_lines_come_at_a_low_rate(monkeypatch, capsys):
     assert err.splitlines() == [progress.summary(HALF)] * 3
 
 
-def test_terminal_gets_a_live_bar_and_one_last_line(tmp_path):
+@pytest.mark.parametrize(
+    ("terminal", "encoding", "term", "live"),
+    [
+        (True, "utf-8", "xterm", True),
+        (False, "utf-8", "xterm", False),
+        (True, "ascii", "xterm", False),
+        (True, "utf-8", "dumb", False),
+    ],
+)
+def test_only_a_terminal_that_can_show_it_gets_the_picture(
+    terminal, encoding, term, live, monkeypatch
+):
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    monkeypatch.setattr(stream, "isatty", lambda: terminal, raising=False)
+    monkeypatch.setattr(progress.sys, "stderr", stream)
+    monkeypatch.setenv("TERM", term)
+    assert isinstance(progress.display(), progress.LiveDisplay) is live
+
+
+def test_drawing_takes_one_per_cent_of_the_time_at_most(monkeypatch):
+    now, drawn = [100.0], []
+    show = progress.LiveDisplay()
+
+    def draw(*_, **__):
+        drawn.append(now[0])
+        now[0] += 0.004
+
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(show._live, "update", draw)
+    for _ in range(100):
+        show(HALF)
+        now[0] += 0.1
+    assert 20 <= len(drawn) <= 25  # every 0.4 s, when somebody reports
+
+
+def test_terminal_gets_a_live_picture_and_one_last_line(tmp_path):
     """Under a real terminal; what is drawn on it goes away again."""
     leader, follower = pty.openpty()
     command = [sys.executable, "-m", "headrace", "train", "cartpole", "--target", "none"]
@@ -79,4 +102,5 @@ def test_terminal_gets_a_live_bar_and_one_last_line(tmp_path):
     assert process.returncode == 0
     text = re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", drawn).decode()
     assert "steps/s" in text
+    assert re.search(r"(environment|inference|learner|queue)-bound", text)
     assert text.rstrip().splitlines()[-1].startswith("done: return ")

@@ -92,19 +92,20 @@ def test_a_time_in_which_no_step_was_timed_is_shared_out_as_the_one_before():
 
 @pytest.mark.parametrize(
     ("collect_task", "learn_task", "bottleneck"),
-    [(16.0, 3.0, "environment"), (3.0, 16.0, "learner"), (4.0, 4.0, "queue")],
+    [(15.0, 3.0, "environment"), (3.0, 15.0, "learner"), (4.0, 4.0, "queue")],
 )
 def test_on_one_pool_the_threads_time_counts(collect_task, learn_task, bottleneck):
     fused, learner = Fused(), Learner()
 
     def spend():
         fused.spend(env=0.3, forward=0.1, collect_task=collect_task)
-        learner.spend(learn_task=learn_task - 1.0, optimizer=1.0)
+        learner.spend(learn_task=learn_task)  # half of it on the thread that learns
 
-    shares = shares_of(fused, learner, True, (10.0, 3.0, 7.0), spend)
+    alone = learn_task / 2 + 0.5  # with what no task is: shuffling, the optimiser
+    shares = shares_of(fused, learner, True, (10.0, 10.0 - alone, alone), spend)
     assert shares.environment == pytest.approx(0.75 * collect_task / 20)
-    assert shares.learn == pytest.approx(learn_task / 20)
-    assert shares.wait == pytest.approx(1 - (collect_task + learn_task) / 20)
+    assert shares.learn == pytest.approx((learn_task + 0.5) / 20)
+    assert shares.wait == pytest.approx(1 - (collect_task + learn_task + 0.5) / 20)
     assert shares.bottleneck == bottleneck
 
 
@@ -130,7 +131,7 @@ def test_side_by_side_it_is_who_waits_less(env, act, learner_waits, bottleneck):
 def test_what_was_under_way_before_never_makes_more_than_all():
     fused, learner = Fused(), Learner()
     shares = shares_of(
-        fused, learner, True, (1.0, 0.5, 0.5), lambda: fused.spend(env=1.0, collect_task=9.0)
+        fused, learner, True, (1.0, 1.0, 0.0), lambda: fused.spend(env=1.0, collect_task=9.0)
     )
     assert shares.environment == 1.0
 
