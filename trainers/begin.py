@@ -13,6 +13,7 @@ from ..engine.errors import ArgumentError
 from ..engine.registration import registered
 from .config import OBJECT, TrainConfig, configure, reject_unknown
 from .environments import AnyVecEnv, default_rows, environments, name_of
+from .loggers import require_loggers
 from .parts import check_policy, lasting_policy, require_torch
 from .run import Run, RunError
 from .seeds import TRAINING
@@ -29,6 +30,8 @@ RESUMABLE = (
     "actor_device",
     "checkpoint_seconds",
     "keep_checkpoints",
+    "tensorboard",
+    "wandb",
 )
 
 
@@ -55,6 +58,7 @@ def begun(
     base: settings that stand in the place of the defaults and the preset.
     """
     config = _configured(env, given, base)
+    require_loggers(config)
     if config.policy != "native":
         require_torch(config.policy)
     if config.num_envs is None:
@@ -116,6 +120,7 @@ def resumed(run: Run, env: str | None, given: dict[str, Any], objects: Objects) 
                 f"{name} cannot change when a run is resumed; only {', '.join(RESUMABLE)} can"
             )
     config = saved.replace(**given)
+    require_loggers(config)
     state = run.load_state(run.latest())
     vec = _environments(config, objects.env)
     try:

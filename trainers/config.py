@@ -184,6 +184,11 @@ class TrainConfig:
         choices=("none", "clip", "vtrace", "decoupled"),
     )
     checkpoint_seconds: float = setting(60.0, "seconds between checkpoints", above=0)
+    tensorboard: bool = setting(False, "also log to TensorBoard, in <run>/tensorboard")
+    wandb: bool = setting(
+        False,
+        "also log to Weights & Biases; WANDB_PROJECT, WANDB_ENTITY and WANDB_MODE=offline count",
+    )
     keep_checkpoints: int = setting(3, "how many of the newest checkpoints are kept", low=1)
 
     def __post_init__(self) -> None:

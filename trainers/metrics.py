@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 from .bottleneck import Passed
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .bottleneck import Reading, Stopwatch
     from .episodes import EpisodeWindow
     from .learner import LearnStats
+    from .loggers import Logger
 
 
 @dataclasses.dataclass(frozen=True)
@@ -214,11 +215,16 @@ class MetricsLog(Averages):
     """
 
     def __init__(
-        self, file: IO[str], seconds: float, steps: int, stopwatch: Stopwatch | None = None
+        self,
+        file: IO[str],
+        seconds: float,
+        steps: int,
+        stopwatch: Stopwatch | None = None,
+        loggers: Sequence[Logger] = (),
     ) -> None:
-        """Appends to `file`; the other arguments are those of Averages."""
+        """Appends to `file`; loggers: get the same lines; the others are those of Averages."""
         super().__init__(seconds, steps, stopwatch)
-        self._file = file
+        self._file, self._loggers = file, loggers
         self._due = seconds + _gap(seconds)
 
     def due(self, seconds: float) -> bool:
@@ -229,6 +235,8 @@ class MetricsLog(Averages):
         """Writes one line, arguments as `line` has them, and returns it."""
         line = self.line(seconds, *where)
         self._file.write(json.dumps(line, allow_nan=False) + "\n")
+        for logger in self._loggers:
+            logger.write(line)
         self._due = seconds + _gap(seconds)
         return line
 

@@ -12,6 +12,7 @@ from typing import Any
 from .begin import Objects, begun, resumed
 from .config import TrainConfig, label
 from .interrupt import Interruption, TrainingInterrupted
+from .loggers import open_loggers
 from .metrics import Averages, Line, MetricsLog
 from .progress import Observer, Progress, Shown
 from .rollout import Stopped
@@ -172,10 +173,11 @@ class PPO:
         with (
             Interruption(session.stop) as interruption,
             session.run.open_metrics(session.steps) as file,
+            open_loggers(self.config, session.run.path, session.steps) as loggers,
             session.clock.running(),
         ):
             began = session.seconds, session.steps, session.stopwatch
-            log, shown = MetricsLog(file, *began), Shown(*began)
+            log, shown = MetricsLog(file, *began, loggers=loggers), Shown(*began)
             save_due = session.seconds + self.config.checkpoint_seconds
             while not (session.over or self._stopping or interruption.requested):
                 try:
