@@ -28,6 +28,7 @@ VERBS = {
     "new": (".cli_new", "write a small environment and its test, to start from"),
     "check": (".cli_check", "test an environment against the contract"),
     "play": (".cli_play", "play an environment, or watch an agent, in the terminal"),
+    "scale": (".cli_scale", "what more replicas buy, and what they cost"),
     "bench": (".bench.cli", "measure speed: bench env, bench train"),
 }
 

@@ -1,0 +1,1 @@
+"""`headrace scale`: what more replicas buy and what they cost."""

@@ -1,0 +1,193 @@
+"""Measures inference: environments and the policy that acts in them, by replicas and size.
+
+A replica is an actor with its share of the environments: a thread for native environments, a
+worker process for Python ones, in which case the policy acts in this process.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...engine.cpus import available_cpus
+from ...engine.processes.vector import ProcessVecEnv
+from ...trainers.config import TrainConfig
+from ...trainers.environments import environments, is_python
+from ...trainers.parts import make_parts
+from ...trainers.seeds import TRAINING
+from ..timing import Case, Spread, iterations_for, measure
+from .choice import Point
+from .waiting import Waiting
+
+NATIVE_ENVS, PYTHON_ENVS = (64, 256, 1024), (4, 16)  # per replica
+HORIZON_NATIVE, HORIZON_PYTHON = 32, 8  # steps of each row in one iteration
+MOST = 16  # replicas that are tried unasked
+WORTH = 0.10  # gain of a doubling after which another is tried
+SOURCES = {"waiting": Waiting}
+Announce = Callable[[int, int], object]
+
+
+@dataclass
+class Setting:
+    """One number of replicas with one number of environments each, set up."""
+
+    replicas: int
+    envs: int
+    case: Case
+    used: list[tuple[float | None, float]] = field(default_factory=list)  # (CPU, wall) seconds
+
+    def busy(self, rounds: int) -> list[float]:
+        """Cores kept busy in each of the last `rounds` runs; replicas where nobody knows."""
+        return [self._cores(cpu, wall) for cpu, wall in self.used[-rounds:]]
+
+    def _cores(self, cpu: float | None, wall: float) -> float:
+        return float(self.replicas) if cpu is None else max(cpu / wall, 1e-6)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A setting's repeats."""
+
+    replicas: int
+    envs: int
+    speed: Spread  # steps per second
+    cores: Spread  # kept busy
+
+    @property
+    def point(self) -> Point:
+        """Its medians."""
+        return Point(self.replicas, self.envs, self.speed.median, self.cores.median)
+
+    @property
+    def cost(self) -> Spread:
+        """Core-seconds per million steps."""
+        pairs = zip(self.speed.samples, self.cores.samples, strict=True)
+        return Spread.of([1e6 * cores / speed for speed, cores in pairs])
+
+
+def scale(
+    config: TrainConfig,
+    *,
+    replicas: Sequence[int] | None,
+    envs: Sequence[int] | None,
+    rounds: int,
+    seconds: float,
+    announce: Announce,
+) -> list[Measured]:
+    """Every number of replicas with every number of environments each, in interleaved rounds.
+
+    replicas: None: 1, 2, 4, ... to twice the cores, which is enough for threads; worker processes
+        may wait: on until a doubling gains less than 10 %, or MOST are reached.
+    envs: environments per replica; None: some usual ones.
+    """
+    python = in_python(config)
+    envs = tuple(envs or (PYTHON_ENVS if python else NATIVE_ENVS))
+    with ExitStack() as stack:
+        settings = _set_up(stack, config, replicas, envs, seconds)
+        total = rounds * len(settings)
+        spreads = measure(
+            [each.case for each in settings],
+            rounds=rounds,
+            seconds=seconds,
+            announce=lambda done: announce(done, total),
+        )
+        return [
+            Measured(
+                each.replicas, each.envs, spreads[each.case.name], Spread.of(each.busy(rounds))
+            )
+            for each in settings
+        ]
+
+
+def in_python(config: TrainConfig) -> bool:
+    """Whether the environment runs in worker processes."""
+    return config.env in SOURCES or is_python(config.env)
+
+
+def _set_up(
+    stack: ExitStack, config: TrainConfig, replicas: Sequence[int] | None, envs: Sequence[int],
+    seconds: float,
+) -> list[Setting]:  # fmt: skip
+    """The settings, opened; each new number of replicas is tried before the next is."""
+    if replicas is not None:
+        return [_open(stack, config, n, size) for n in sorted(set(replicas)) for size in envs]
+    cores = available_cpus()
+    settings: list[Setting] = []
+    before, count = 0.0, 1
+    while count <= max(MOST, 2 * cores):
+        opened = [_open(stack, config, count, size) for size in envs]
+        settings += opened
+        speed = max(_trial(each.case, seconds) for each in opened)
+        if count >= 2 * cores and (not in_python(config) or speed < (1 + WORTH) * before):
+            break
+        before, count = speed, 2 * count
+    return settings
+
+
+def _trial(case: Case, seconds: float) -> float:
+    """Units per second, once."""
+    count = iterations_for(case, seconds / 2)
+    started = time.perf_counter()
+    case.run(count)
+    return count * case.work / (time.perf_counter() - started)
+
+
+def _open(stack: ExitStack, config: TrainConfig, replicas: int, envs: int) -> Setting:
+    """Environments, policy and collector of one setting."""
+    python = in_python(config)
+    rows = replicas * envs
+    config = config.replace(
+        num_envs=rows,
+        threads=1 if python else replicas,
+        horizon=HORIZON_PYTHON if python else HORIZON_NATIVE,
+        minibatches=1,
+        batch_size=max(1, envs // 2) if python else None,  # so that workers step meanwhile
+    )
+    source = SOURCES.get(config.env)
+    vec = environments(config, rows, replicas, config.seed, TRAINING, source=source)
+    stack.callback(vec.close)
+    _, collector, learner, pool = make_parts(config, vec)
+    if pool is not None:
+        stack.callback(pool.close)
+    pids = vec.pids() if isinstance(vec, ProcessVecEnv) else []
+    setting = Setting(replicas, envs, Case("", bool))
+
+    def run(count: int) -> None:
+        cpu, started = cpu_seconds(pids), time.perf_counter()
+        for _ in range(count):
+            collector.collect(learner.weights)
+        passed = time.perf_counter() - started
+        after = cpu_seconds(pids)
+        setting.used.append((None if cpu is None or after is None else after - cpu, passed))
+
+    name = f"replicas-{replicas}-envs-{envs}"
+    setting.case = Case(name, run, float(rows * config.horizon))
+    return setting
+
+
+def cpu_seconds(pids: Sequence[int], proc: Path = Path("/proc")) -> float | None:
+    """CPU time of this process with all its threads, and of others; None where the system does
+    not tell that of others."""
+    total = time.process_time()
+    for pid in pids:
+        try:
+            fields = (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return None
+        total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return total
+
+
+def describe(config: TrainConfig) -> dict[str, Any]:
+    """What was measured, for the document."""
+    return {
+        "env": config.env,
+        "policy": "×".join(map(str, config.hidden)),
+        "replica": "worker process" if in_python(config) else "thread",
+        "cores": available_cpus(),
+    }
