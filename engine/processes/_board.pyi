@@ -1,9 +1,7 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-
-LETTER: int
 
 def board_bytes(starts: np.ndarray) -> int: ...
 def watch_parent(handle: int, parent: int) -> None: ...
@@ -28,14 +26,27 @@ class RowWriter:
         terminated: np.ndarray,
         truncated: np.ndarray,
     ) -> None: ...
-    def put(self, row: int, obs: Any, reward: Any, terminated: Any, truncated: Any) -> bool: ...
+
+class RowStepper:
+    working_on: int
+    def __init__(
+        self,
+        writer: RowWriter,
+        first: int,
+        steps: Sequence[Callable[[Any], Any] | None],
+        idle: np.ndarray,
+        read: Callable[[int], Any],
+        actions: np.ndarray | None,
+        after: Callable[[int, bool, Any, Any], bytes | None],
+        otherwise: Callable[[int], bytes | None],
+    ) -> None: ...
+    def step(self, world: int) -> bytes | None: ...
 
 class Desk:
     memory: np.ndarray
     def __init__(
         self, memory: np.ndarray, starts: np.ndarray, worker: int, spin_ns: int
     ) -> None: ...
-    def take(self) -> int: ...
+    def work(self, stepper: RowStepper, tell: Callable[[int, bytes], None]) -> None: ...
     def begin(self, world: int) -> None: ...
-    def finish(self, world: int) -> None: ...
     def announce(self) -> None: ...

@@ -9,7 +9,7 @@ shared memory, of `board_bytes(starts)` bytes, aligned to a cache line. `starts`
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stddef cimport size_t
 from libc.string cimport memcpy
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 cimport numpy as cnp
 import numpy as np
@@ -54,7 +54,6 @@ cdef extern from "processes/watch.h" nogil:
     int hr_watch_parent(int, int)
 
 
-LETTER = HR_LETTER
 # A waiting batch looks up this often: for signals, and for workers that are gone.
 cdef int64_t SLICE_NS = 50_000_000
 # So does a worker, for no other reason than to be robust.
@@ -217,63 +216,7 @@ cdef class Front:
                 self.readies += 1
 
 
-cdef class RowWriter:
-    """Writes what a step of an environment returned into the batch's memory.
-
-    An observation that is one C-contiguous array of the space's dtype and shape is copied;
-    any other is left to `write`, a function (row, observation).
-    """
-
-    cdef object write
-    cdef object obs                   # [rows, ...], kept alive; None: never copied
-    cdef object dtype
-    cdef char *base
-    cdef int64_t row_bytes
-    cdef int ndim
-    cdef const cnp.npy_intp *shape    # of `obs`, rows first
-    cdef double[::1] rewards
-    cdef uint8_t[::1] terminated
-    cdef uint8_t[::1] truncated
-
-    def __init__(self, write, obs, rewards, terminated, truncated):
-        """obs: list of the arrays of the observation's leaves; terminated, truncated: uint8."""
-        cdef cnp.ndarray only
-        self.write = write
-        self.obs = obs[0] if len(obs) == 1 else None
-        if self.obs is not None:
-            only = self.obs
-            self.dtype = only.dtype
-            self.base = <char *>only.data
-            self.row_bytes = only.strides[0]
-            self.ndim = only.ndim - 1
-            self.shape = only.shape
-        self.rewards, self.terminated, self.truncated = rewards, terminated, truncated
-
-    def put(self, int64_t row, obs, reward, terminated, truncated):
-        """Writes one row; whether its episode has ended. row: less than there are."""
-        cdef bint over, cut
-        if not self.copied(row, obs):
-            self.write(row, obs)
-        self.rewards[row] = reward
-        over, cut = bool(terminated), bool(truncated)
-        self.terminated[row], self.truncated[row] = over, cut
-        return over or cut
-
-    cdef bint copied(self, int64_t row, object obs):
-        cdef cnp.ndarray array
-        cdef int axis
-        if self.obs is None or type(obs) is not np_ndarray:
-            return False
-        array = obs
-        if array.descr is not self.dtype or array.ndim != self.ndim:
-            return False
-        for axis in range(self.ndim):
-            if array.shape[axis] != self.shape[axis + 1]:
-                return False
-        if not cnp.PyArray_IS_C_CONTIGUOUS(array):
-            return False
-        memcpy(self.base + row * self.row_bytes, array.data, self.row_bytes)
-        return True
+include "_rows.pxi"
 
 
 cdef class Desk:
@@ -296,24 +239,30 @@ cdef class Desk:
         self.front = <hr_front *>block.data
         self.desk = <hr_desk *>(<char *>block.data + offset)
 
-    def take(self):
-        """Waits for the next world; LETTER when a letter is there to be read instead."""
-        cdef int64_t world = hr_desk_take(self.desk, self.letters)
-        while world == HR_NOTHING:
-            with nogil:
-                hr_desk_sleep(self.desk, self.letters, self.spin_ns, PATIENCE_NS)
+    def work(self, RowStepper stepper, tell):
+        """Steps the worlds that the front gives, one after the other, until there is a letter.
+
+        tell: a function (world, letter), for what a world has to say at length. What a step
+        raises comes as it is; its world is not finished then.
+        """
+        cdef int64_t world
+        while True:
             world = hr_desk_take(self.desk, self.letters)
-        if world == HR_LETTER:
-            self.letters += 1
-        return world
+            while world == HR_NOTHING:
+                with nogil:
+                    hr_desk_sleep(self.desk, self.letters, self.spin_ns, PATIENCE_NS)
+                world = hr_desk_take(self.desk, self.letters)
+            if world == HR_LETTER:
+                self.letters += 1
+                return
+            said = stepper.step(world)
+            if said is not None:
+                tell(world, said)
+            hr_desk_finish(self.desk, self.front, world)
 
     def begin(self, int64_t world):
         """Notes that a world is being reset; -1: that the worker is done with resetting."""
         hr_desk_begin(self.desk, world)
-
-    def finish(self, int64_t world):
-        """The world that `take` gave is done."""
-        hr_desk_finish(self.desk, self.front, world)
 
     def announce(self):
         """A letter to the front is about to be sent: makes the front read it."""

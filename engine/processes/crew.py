@@ -396,7 +396,7 @@ class LocalCrew:
         todo, self._todo = self._todo[:count], self._todo[count:]
         try:
             for world in todo:
-                letter = self._share.step(world)
+                letter = self._share.stepper.step(world)
                 if letter is not None:
                     self._long_infos[world] = letter
         except BaseException:

@@ -77,9 +77,11 @@ class Memory:
     def __init__(self, layout: Layout, block: Any) -> None:
         """block: a writable buffer of layout.size bytes, aligned to a page or cache line."""
         data = np.frombuffer(block, np.uint8)
+        # dtypes by name: a pickled one is equal to NumPy's own, but another object, and the hot
+        # paths compare objects
         self.arrays = {
             each.name: data[each.offset : each.offset + math.prod(each.shape) * each.dtype.itemsize]
-            .view(each.dtype)
+            .view(np.dtype(each.dtype.str))
             .reshape(each.shape)
             for each in layout.arrays
         }

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from ._board import RowStepper, RowWriter
 from .description import Description
+from .leaves import reader, writer
 from .memory import INFO_BYTES, Memory
-from .worlds import World, as_world
+from .worlds import GymnasiumWorld, ParallelWorld, World, as_world
 
 NEXT_STEP, SAME_STEP, DISABLED = range(3)
 
@@ -26,8 +28,11 @@ class Share:
     """Worlds [first, first + len(worlds)) of a batch.
 
     Attributes:
-        working_on: the world that is being made, reset or stepped, for messages.
+        working_on: the world that is being made or reset, for messages.
+        stepper: steps worlds, after `attach`.
     """
+
+    stepper: RowStepper
 
     def __init__(self, first: int) -> None:
         self.first = first
@@ -65,11 +70,10 @@ class Share:
         self._terminated, self._truncated = arrays["terminated"], arrays["truncated"]
         self._rewards = arrays["rewards"]
         self._pending, self._lost = arrays["pending"], arrays["lost"]
-        # pending and lost of a world as one number, which is 0 in nearly every step
-        self._idle = arrays["idle"].data
         self._infos, self._info_bytes = arrays["infos"], arrays["info_bytes"]
         for at, world in enumerate(self.worlds):
             world.attach(memory, observation, self.first + at)
+        self.stepper = self._stepper(memory, observation, arrays["idle"])
 
     def reset(
         self, worlds: Sequence[int], seeds: Sequence[int | None], options: Any
@@ -88,25 +92,41 @@ class Share:
             told += [(row, info, None) for row, info in world.reset(seed, options).items() if info]
         return told
 
-    def step(self, number: int) -> bytes | None:
-        """Steps a world, or resets it where that is what the step is to do.
+    def _stepper(self, memory: Memory, observation: spaces.Space, idle: np.ndarray) -> RowStepper:
+        """What steps the worlds: those of one row by itself, in an ordinary step."""
+        arrays = memory.arrays
+        flags = (arrays[name].view(np.uint8) for name in ("terminated", "truncated"))
+        put = RowWriter(writer(observation, memory.obs), memory.obs, arrays["rewards"], *flags)
+        steps = [w.env.step if isinstance(w, GymnasiumWorld) else None for w in self.worlds]
+        read = reader(self.worlds[0].description.action_space, memory.actions)
+        only = memory.actions[0] if len(memory.actions) == 1 else None
+        scalars = only if only is not None and only.ndim == 1 else None
+        return RowStepper(put, self.first, steps, idle, read, scalars, self._after, self._step)
 
-        Returns its pickled infos when they are too long for the memory.
-        """
-        self.working_on = number
-        world = self.worlds[number - self.first]
-        if self._idle[number]:
-            return self._step_idle(world, number)
-        over, infos = world.step()
+    def _after(self, number: int, over: bool, obs: Any, info: dict[str, Any]) -> bytes | None:
+        """What remains after a step of a world of one row: its end, or infos."""
         if over:
             if self._mode == SAME_STEP:
-                return self._put(number, self._restart(world, infos))
+                world = self.worlds[number - self.first]
+                assert isinstance(world, GymnasiumWorld)
+                world.keep(obs)
+                return self._put(number, self._restart(world, {number: info}))
             self._pending[number] = True
-        elif world.agents > 1 and self._mode == SAME_STEP:
+        return self._put(number, [(number, info, None)] if info else [])
+
+    def _step(self, number: int) -> bytes | None:
+        """Steps a world of several rows, or resets any where that is what the step is to do."""
+        world = self.worlds[number - self.first]
+        if self._pending[number] or self._lost[number]:
+            return self._step_idle(world, number)
+        assert isinstance(world, ParallelWorld)
+        over, infos = world.step()
+        if self._mode == SAME_STEP:
+            if over:
+                return self._put(number, self._restart(world, infos))
             return self._put(number, self._leave(world, infos))
-        if infos:
-            return self._put(number, [(row, info, None) for row, info in infos.items() if info])
-        return None
+        self._pending[number] = over
+        return self._put(number, [(row, info, None) for row, info in infos.items() if info])
 
     def _step_idle(self, world: World, number: int) -> bytes | None:
         """A step in which the environment is not stepped."""

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from ._board import LETTER, Desk, watch_parent
+from ._board import Desk, watch_parent
 from .memory import Layout, Memory, map_block
 from .share import Share, dumps
 
@@ -72,21 +72,23 @@ class _Worker:
 
     def step_until_letter(self, desk: Desk) -> None:
         """Steps what it is given, one world after the other."""
-        take, finish, step = desk.take, desk.finish, self.share.step
         while True:
-            world = take()
-            if world == LETTER:
-                return
             try:
-                letter = step(world)
+                desk.work(self.share.stepper, self.tell)
+            except (EOFError, ConnectionError):
+                raise
             except BaseException as error:
+                self.share.working_on = self.share.stepper.working_on
                 desk.announce()
                 self.connection.send_bytes(self.raised(error))
                 continue  # the batch decides what becomes of this worker
-            if letter is not None:
-                desk.announce()
-                self.connection.send_bytes(dumps(("infos", world, letter)))
-            finish(world)
+            return
+
+    def tell(self, world: int, letter: bytes) -> None:
+        """Sends what a step had to say at length."""
+        assert self.desk is not None
+        self.desk.announce()
+        self.connection.send_bytes(dumps(("infos", world, letter)))
 
     def raised(self, error: BaseException) -> bytes:
         text = "".join(traceback.format_exception(error))

@@ -9,7 +9,6 @@ import numpy as np
 from gymnasium import spaces
 
 from ..errors import ArgumentError, ArgumentTypeError
-from ._board import RowWriter
 from .description import Description
 from .leaves import reader, writer
 from .memory import Memory
@@ -31,10 +30,6 @@ class World(Protocol):
 
     def reset(self, seed: int | None, options: Any) -> Infos:
         """Starts an episode: writes the observations, returns the infos."""
-
-    def step(self) -> tuple[bool, Infos]:
-        """Takes the actions from memory and writes what comes of them; whether the episode is
-        over, and the infos."""
 
     def last_observation(self, row: int) -> Any:
         """What the environment last gave as the row's observation, as it gave it."""
@@ -71,7 +66,7 @@ def as_world(env: Any) -> World:
 
 
 class GymnasiumWorld:
-    """A gymnasium.Env: one row."""
+    """A gymnasium.Env: one row, which a RowStepper steps."""
 
     agents = 1
 
@@ -86,25 +81,16 @@ class GymnasiumWorld:
         self.rows = number
         self.row_numbers = range(number, number + 1)
         self._write = writer(observation, memory.obs)
-        self._read = reader(self.env.action_space, memory.actions)
         self._read_obs = reader(observation, memory.obs)
-        arrays = memory.arrays
-        flags = (arrays[name].view(np.uint8) for name in ("terminated", "truncated"))
-        self._put = RowWriter(self._write, memory.obs, arrays["rewards"], *flags).put
-        self._step = self.env.step
 
     def reset(self, seed: int | None, options: Any) -> Infos:
         obs, info = self.env.reset(seed=seed, options=options)
         self._write(self.rows, obs)
         return {self.rows: info} if info else {}
 
-    def step(self) -> tuple[bool, Infos]:
-        row = self.rows
-        obs, reward, terminated, truncated, info = self._step(self._read(row))
-        if self._put(row, obs, reward, terminated, truncated):
-            self._last = obs
-            return True, {row: info}
-        return (False, {row: info}) if info else _NOTHING
+    def keep(self, obs: Any) -> None:
+        """What `last_observation` is to give."""
+        self._last = obs
 
     def last_observation(self, row: int) -> Any:  # noqa: ARG002 (it has one)
         return self._last
@@ -171,6 +157,8 @@ class ParallelWorld:
         return self._by_row(infos)
 
     def step(self) -> tuple[bool, Infos]:
+        """Takes the actions from memory and writes what comes of them; whether the episode is
+        over, and the infos."""
         read, row_of = self._read, self._row_of
         actions = {agent: read(row_of[agent]) for agent in self.env.agents}
         obs, rewards, terminated, truncated, infos = self.env.step(actions)
@@ -211,5 +199,3 @@ class ParallelWorld:
     def set(self, name: str, value: Any) -> None:
         setattr(self.env, name, value)
 
-
-_NOTHING: tuple[bool, Infos] = (False, {})
