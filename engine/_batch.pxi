@@ -67,7 +67,7 @@ cdef class Vec:
         vec.size = sizeof(hr_vec)
         vec.worlds = worlds
         vec.rows = rows
-        vec.step = hr_step_for(env)
+        vec.step = hr_step_for(hr_level_get(), env)
         batch.state = array_data(arrays, "state", worlds, env.state_size)
         batch.rng = <hr_rng *>array_data(arrays, "rng", worlds, sizeof(hr_rng))
         batch.actions = array_data(arrays, "actions", rows, env.action_size)
@@ -215,13 +215,21 @@ cdef class Vec:
 
     def step(self, Pool pool=None):
         """Steps all worlds, on the pool's threads when there is enough work to share."""
+        self.check_free(pool)
+        self.run(pool, NULL)
+
+    cdef int check_free(self, Pool pool) except -1:
         self.check_idle()
         if pool is not None:
             pool.check()
+        return 0
+
+    cdef void run(self, Pool pool, hr_turn *turn) noexcept:
+        """Steps all worlds, after `check_free`."""
         self.clear_failure()
         cdef int64_t ns = hr_pace_ns(&self.pace, self.worlds)
         if 0 < ns < BRIEF_NS:
-            hr_step_all(&self.vec, NULL, &self.pace)
+            hr_step_all(&self.vec, NULL, &self.pace, turn)
             return
         cdef hr_pool *threads = NULL
         if pool is not None:
@@ -229,7 +237,7 @@ cdef class Vec:
             pool.users += 1
         self.busy = True
         with nogil:
-            hr_step_all(&self.vec, threads, &self.pace)
+            hr_step_all(&self.vec, threads, &self.pace, turn)
         self.busy = False
         if pool is not None:
             pool.users -= 1

@@ -127,7 +127,6 @@ cdef extern from "core/vec.h" nogil:
         void (*step)(hr_vec *, int64_t, int64_t) noexcept nogil
 
     ctypedef void (*hr_step_fn)(hr_vec *, int64_t, int64_t) noexcept nogil
-    hr_step_fn hr_step_for(const hr_env *) noexcept
     void hr_vec_reset(hr_vec *, int64_t, int64_t, const uint8_t *) noexcept
     hr_rng hr_rng_from_seed(uint64_t) noexcept
 
@@ -158,7 +157,42 @@ cdef extern from "core/pool.h" nogil:
     void hr_pool_run(hr_pool *, hr_task_fn, void *, int64_t) noexcept
 
 
+cdef extern from "core/actions.h" nogil:
+    int32_t HR_FROM_INT64, HR_FROM_INT32, HR_FROM_FLOAT32
+    ctypedef struct hr_taking:
+        const void *values
+        int32_t from_ "from"
+        int32_t members
+        const int32_t *choices
+        void *slots
+        int64_t stride
+        const int64_t *targets
+
+
+cdef extern from "core/level.h" nogil:
+    ctypedef struct hr_level:
+        int64_t (*take)(const hr_taking *, int64_t, int64_t) noexcept nogil
+        int64_t (*count_episodes)(const hr_vec *, int64_t, int64_t, double *) noexcept nogil
+
+    const hr_level *hr_level_get() noexcept
+    hr_step_fn hr_step_for(const hr_level *, const hr_env *) noexcept
+
+
+cdef extern from "core/episodes.h" nogil:
+    int64_t hr_cells_of(int64_t) noexcept
+    int64_t hr_totals_size(const hr_env *) noexcept
+    void hr_totals_clear(const hr_env *, double *) noexcept
+
+
 cdef extern from "core/stepper.h" nogil:
+    ctypedef struct hr_turn:
+        const hr_level *level
+        const hr_taking *taking
+        double *totals
+        double *cells
+        int64_t wrong
+        int64_t ended
+
     ctypedef struct hr_pace:
         int64_t world_ps
     ctypedef struct hr_async:
@@ -166,7 +200,7 @@ cdef extern from "core/stepper.h" nogil:
     int64_t HR_ASYNC_OK, HR_ASYNC_NO_MEMORY, HR_ASYNC_FORKED
 
     int64_t hr_pace_ns(const hr_pace *, int64_t) noexcept
-    void hr_step_all(hr_vec *, hr_pool *, hr_pace *) noexcept
+    void hr_step_all(hr_vec *, hr_pool *, hr_pace *, hr_turn *) noexcept
     hr_async *hr_async_new(hr_vec *, hr_pool *, hr_pace *) noexcept
     void hr_async_free(hr_async *) noexcept
     int64_t hr_async_submit(hr_async *, const int64_t *, int64_t) noexcept
@@ -350,3 +384,4 @@ cdef class Pool:
 
 
 include "_batch.pxi"
+include "_turns.pxi"

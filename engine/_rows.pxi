@@ -1,21 +1,9 @@
-# Included by _core.pyx, which declares hr_vec: what happens to rows before and after a step.
-
-cdef extern from "core/actions.h" nogil:
-    int64_t hr_take_int64(const int64_t *values, int64_t rows, int32_t members,
-                          const int32_t *choices, void *slots, int64_t stride,
-                          const int64_t *targets)
-    int64_t hr_take_int32(const int32_t *values, int64_t rows, int32_t members,
-                          const int32_t *choices, void *slots, int64_t stride,
-                          const int64_t *targets)
-    int64_t hr_take_float32(const float *values, int64_t rows, int32_t members, void *slots,
-                            int64_t stride, const int64_t *targets)
-
-cdef extern from "core/episodes.h" nogil:
-    int HR_EPISODE_TOTALS
-    int64_t hr_count_episodes(const hr_vec *vec, int64_t lo, int64_t hi, double *totals)
+# Included by _core.pyx: what happens to rows before and after a step.
 
 TAKEN = -1      # ActionSlots.take: all numbers are allowed and written
 NOT_DIRECT = -2  # ActionSlots.take: not an array that can be read directly; nothing is written
+
+cdef const hr_level *LEVEL = hr_level_get()
 
 
 cdef class ActionSlots:
@@ -57,46 +45,58 @@ cdef class ActionSlots:
                 raise ValueError("choices must name one number for each member")
             self.choices = <const int32_t *>cnp.PyArray_DATA(<cnp.ndarray>self.choices_owner)
 
+    cdef int64_t fill(self, hr_taking *taking, values, int64_t rows) except -3:
+        """What it takes to read `values` directly; NOT_DIRECT where that cannot be done."""
+        cdef cnp.ndarray array
+        cdef int i
+        if not isinstance(values, np.ndarray):
+            return NOT_DIRECT
+        array = <cnp.ndarray>values
+        if not cnp.PyArray_ISCARRAY_RO(array) or cnp.PyArray_NDIM(array) != self.ndim:
+            return NOT_DIRECT
+        if cnp.PyArray_DIM(array, 0) != rows:
+            return NOT_DIRECT
+        for i in range(1, self.ndim):
+            if cnp.PyArray_DIM(array, i) != self.shape[i]:
+                return NOT_DIRECT
+        if self.choices == NULL:
+            if cnp.PyArray_TYPE(array) != cnp.NPY_FLOAT32:
+                return NOT_DIRECT
+            taking.from_ = HR_FROM_FLOAT32
+        elif not cnp.PyArray_ISSIGNED(array):
+            return NOT_DIRECT
+        elif cnp.PyArray_ITEMSIZE(array) == 8:
+            taking.from_ = HR_FROM_INT64
+        elif cnp.PyArray_ITEMSIZE(array) == 4:
+            taking.from_ = HR_FROM_INT32
+        else:
+            return NOT_DIRECT
+        taking.values = cnp.PyArray_DATA(array)
+        taking.members = self.members
+        taking.choices = self.choices
+        taking.slots = self.slots
+        taking.stride = self.stride
+        taking.targets = NULL
+        return 0
+
     def take(self, values, targets=None):
         """Checks `values` and writes them into the slots of the rows `targets` (None: all).
 
         Returns TAKEN, NOT_DIRECT, or the flat index of the first number that is not allowed.
         `targets`, C-contiguous int64, must be valid rows: only its dtype is checked here.
         """
-        cdef cnp.ndarray array
+        cdef hr_taking taking
         cdef const int64_t *rows = NULL
         cdef int64_t count = self.rows
-        cdef int i, size
         if targets is not None:
             if not cnp.PyArray_ISCARRAY_RO(<cnp.ndarray?>targets) or targets.dtype != np.int64:
                 raise ValueError("targets must be a C-contiguous int64 array")
             rows = <const int64_t *>cnp.PyArray_DATA(<cnp.ndarray>targets)
             count = cnp.PyArray_SIZE(<cnp.ndarray>targets)
-        if not isinstance(values, np.ndarray):
+        if self.fill(&taking, values, count) == NOT_DIRECT:
             return NOT_DIRECT
-        array = <cnp.ndarray>values
-        if not cnp.PyArray_ISCARRAY_RO(array) or cnp.PyArray_NDIM(array) != self.ndim:
-            return NOT_DIRECT
-        if cnp.PyArray_DIM(array, 0) != count:
-            return NOT_DIRECT
-        for i in range(1, self.ndim):
-            if cnp.PyArray_DIM(array, i) != self.shape[i]:
-                return NOT_DIRECT
-        size = cnp.PyArray_ITEMSIZE(array)
-        if self.choices == NULL:
-            if cnp.PyArray_TYPE(array) != cnp.NPY_FLOAT32:
-                return NOT_DIRECT
-            return hr_take_float32(<const float *>cnp.PyArray_DATA(array), count, self.members,
-                                   self.slots, self.stride, rows)
-        if not cnp.PyArray_ISSIGNED(array):
-            return NOT_DIRECT
-        if size == 8:
-            return hr_take_int64(<const int64_t *>cnp.PyArray_DATA(array), count, self.members,
-                                 self.choices, self.slots, self.stride, rows)
-        if size == 4:
-            return hr_take_int32(<const int32_t *>cnp.PyArray_DATA(array), count, self.members,
-                                 self.choices, self.slots, self.stride, rows)
-        return NOT_DIRECT
+        taking.targets = rows
+        return LEVEL.take(&taking, 0, count)
 
 
 cdef class EpisodeTotals:
@@ -105,32 +105,29 @@ cdef class EpisodeTotals:
     cdef object owner
     cdef const hr_vec *vec
     cdef readonly object values  # float64 [HR_EPISODE_TOTALS + metrics]
+    cdef object cells  # float64, scratch of hr_turn
+    cdef double *totals
 
     def __init__(self, vec):
         cdef object capsule = vec.capsule
         self.vec = <const hr_vec *>PyCapsule_GetPointer(capsule, "headrace.hr_vec")
         self.owner = vec
-        self.values = np.zeros(HR_EPISODE_TOTALS + self.vec.env.metrics_size)
+        self.values = np.zeros(hr_totals_size(self.vec.env))
+        self.cells = np.zeros(hr_cells_of(self.vec.worlds) * len(self.values))
+        self.totals = <double *>cnp.PyArray_DATA(<cnp.ndarray>self.values)
         self.clear()
 
     def clear(self):
         """Forgets all episodes counted so far."""
-        self.values[:] = 0.0
-        self.values[3] = np.inf
-        self.values[4] = -np.inf
-
-    def count(self):
-        """Adds the episodes that ended in the last step; returns how many rows ended."""
-        return hr_count_episodes(self.vec, 0, self.vec.worlds,
-                                 <double *>cnp.PyArray_DATA(<cnp.ndarray>self.values))
+        hr_totals_clear(self.vec.env, self.totals)
 
     def count_worlds(self, worlds):
-        """The same for the worlds in the int64 array `worlds` only, in its order."""
+        """Adds the episodes that ended in the last step of the worlds in the int64 array
+        `worlds`, in its order; returns how many rows ended."""
         cdef const int64_t[::1] indices = worlds
         cdef int64_t ended = 0, world
-        cdef double *totals = <double *>cnp.PyArray_DATA(<cnp.ndarray>self.values)
         for world in indices:
             if not 0 <= world < self.vec.worlds:
                 raise IndexError(f"world {world} of {self.vec.worlds}")
-            ended += hr_count_episodes(self.vec, world, world + 1, totals)
+            ended += LEVEL.count_episodes(self.vec, world, world + 1, self.totals)
         return ended

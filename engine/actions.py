@@ -27,6 +27,7 @@ class ActionReader:
         self._rows = slots.shape[0]
         space = spec.single_action_space
         self._fields: dict[str, _Field] | None = None
+        self.direct: _core.ActionSlots | None = None  # where one array holds all actions
         if isinstance(space, spaces.Dict):
             offsets = {field.name: field.offset for field in spec.action_fields}
             self._fields = {
@@ -35,7 +36,7 @@ class ActionReader:
             }
         else:
             self._only = _Field("actions", space, slots, 0)
-            self._take = self._only.slots.take
+            self.direct = self._only.slots
 
     def read(self, actions: Any, rows: np.ndarray | None = None) -> None:
         """Writes `actions` into the slots of `rows` (int64; None: all of them, in order).
@@ -46,7 +47,7 @@ class ActionReader:
         """
         if self._fields is not None:
             self._read_dict(actions, rows)
-        elif self._take(actions, rows) != _core.TAKEN:
+        elif self._only.slots.take(actions, rows) != _core.TAKEN:
             self._only.read(actions, rows, self._rows)
 
     def _read_dict(self, actions: Any, rows: np.ndarray | None) -> None:

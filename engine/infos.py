@@ -70,6 +70,8 @@ class Infos:
         return infos
 
     def _add_ended(self, infos: dict[str, Any], rows: np.ndarray | None) -> None:
+        if not self._same_step and self._metrics is None:
+            return
         ends = self._terminated | self._truncated
         if rows is not None:
             ends = ends[rows]

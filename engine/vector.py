@@ -136,10 +136,9 @@ class VecEnv(VectorEnv):
         """What `step` uses, looked up once."""
         arrays = self.buffers.arrays
         self._reader = ActionReader(self.spec_, self.buffers.action_slots)
-        self._read = self._reader.read
-        self._step_all = self.core.step
         self._totals = _core.EpisodeTotals(self.core)
-        self._count_ended = self._totals.count
+        turns = _core.Turns(self.core, self.pool, self._reader.direct, self._totals)
+        self._step_all = turns.step
         self._infos = Infos(self.spec_, self.buffers, self.autoreset_mode, final_obs, self.copy)
         self._always_infos = self._infos.always
         self._obs = self.buffers.obs
@@ -230,9 +229,10 @@ class VecEnv(VectorEnv):
         """
         if self._phase != _READY or self._blocked:
             self._refuse("step")
-        self._read(actions)
-        self._step_all(self.pool)
-        ended = self._count_ended()
+        ended = self._step_all(actions)
+        if ended < 0:
+            self._reader.read(actions)
+            ended = self._step_all()
         if self._checked:
             self._steps += 1
             self._raise_failure()

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "level.h"
 #include "pool.h"
 #include "vec.h"
 
@@ -19,8 +20,19 @@ typedef struct hr_pace {
 /* Expected cost of stepping `worlds` worlds on one thread, ns; 0 before the first measurement. */
 int64_t hr_pace_ns(const hr_pace *pace, int64_t worlds);
 
-/* Steps all worlds: in the calling thread when pool is NULL or sharing would not pay. */
-void hr_step_all(hr_vec *vec, hr_pool *pool, hr_pace *pace);
+/* What goes with a step of all worlds. */
+typedef struct hr_turn {
+    const hr_level *level;
+    const hr_taking *taking; /* actions to be taken before the step; NULL: they are in place */
+    double *totals;          /* episodes that end are added here (episodes.h) */
+    double *cells;           /* [hr_cells_of(worlds)][hr_totals_size] scratch */
+    int64_t wrong;           /* out: -1, or hr_level.take's: nothing was stepped */
+    int64_t ended;           /* out: rows that ended */
+} hr_turn;
+
+/* Steps all worlds: in the calling thread when pool is NULL or sharing would not pay. turn: what
+ * to do beside, in the same threads; NULL: nothing. */
+void hr_step_all(hr_vec *vec, hr_pool *pool, hr_pace *pace, hr_turn *turn);
 
 /* Worlds in flight, returned in the order in which they finish. One thread at a time calls
  * these functions. */

@@ -1,38 +1,6 @@
 #include "vec.h"
 
-#include <stdlib.h>
-
 #include "arch/passes.h"
-
-#define DECLARE(level)                                                                             \
-    void hr_step_plain_##level(hr_vec *vec, int64_t lo, int64_t hi);                               \
-    void hr_step_agents_##level(hr_vec *vec, int64_t lo, int64_t hi)
-
-DECLARE(base);
-#ifdef HR_HAVE_V3
-DECLARE(v3);
-#endif
-#ifdef HR_HAVE_V4
-DECLARE(v4);
-#endif
-
-/* Whether the level's code exists, runs here and is not above the one that HEADRACE_ISA names. */
-#define USABLE(level)                                                                              \
-    (__builtin_cpu_supports("x86-64-" #level) && (forced == NULL || strcmp(forced, #level) >= 0))
-
-hr_step_fn hr_step_for(const hr_env *env) {
-    const bool plain = env->agents == 1 && env->present == NULL;
-    const char *forced = getenv("HEADRACE_ISA");
-    if (forced != NULL && strcmp(forced, "base") == 0) forced = "";
-    (void)forced;
-#ifdef HR_HAVE_V4
-    if (USABLE(v4)) return plain ? hr_step_plain_v4 : hr_step_agents_v4;
-#endif
-#ifdef HR_HAVE_V3
-    if (USABLE(v3)) return plain ? hr_step_plain_v3 : hr_step_agents_v3;
-#endif
-    return plain ? hr_step_plain_base : hr_step_agents_base;
-}
 
 hr_rng hr_rng_from_seed(uint64_t seed) {
     /* SplitMix64 (Steele, Lea and Flood 2014): one step of its counter and its finaliser,

@@ -48,15 +48,12 @@ typedef struct hr_vec {
     float *last_metrics; /* [worlds][metrics_size] or NULL; of the episode that ended last */
 
     /* Steps worlds [lo, hi). Reads batch.actions, writes everything above for those worlds.
-     * From hr_step_for; a pointer, since other modules do not link to this file. */
+     * One of hr_level's; a pointer, since other modules do not link to this file. */
     void (*step)(struct hr_vec *vec, int64_t lo, int64_t hi);
 } hr_vec;
 
 typedef void (*hr_step_fn)(hr_vec *vec, int64_t lo, int64_t hi);
 
-/* The step of the environment's batches, for the best instruction set that this CPU has and
- * HEADRACE_ISA (base, v3 or v4) allows. */
-hr_step_fn hr_step_for(const hr_env *env);
 /* Starts new episodes in the worlds of [lo, hi) with which[w - lo] != 0 (NULL: all), and
  * writes their observations, presence and masks. Clears their pending flags and statistics. */
 void hr_vec_reset(hr_vec *vec, int64_t lo, int64_t hi, const uint8_t *which);

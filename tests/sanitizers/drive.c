@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "episodes.h"
 #include "pool.h"
 #include "stepper.h"
 #include "vec.h"
@@ -109,7 +110,7 @@ static hr_vec make_vec(const hr_env *env, int64_t worlds, int32_t mode, bool own
         .last_return = zeros(rows, 4),
         .last_length = zeros(rows, 4),
         .last_metrics = zeros(worlds, 4 * env->metrics_size),
-        .step = hr_step_for(env),
+        .step = hr_step_for(hr_level_get(), env),
     };
     for (int64_t w = 0; w < worlds; w++) vec.batch.rng[w] = hr_rng_from_seed((uint64_t)w);
     hr_vec_reset(&vec, 0, worlds, NULL);
@@ -180,6 +181,37 @@ static void step_in_flight(hr_vec *vec, hr_pool *pool, hr_pace *pace) {
     hr_async_free(async);
 }
 
+/* With all that goes with a step: actions, where they are plain choices, and episodes. */
+static void step_shared(hr_vec *vec, hr_pool *pool, hr_pace *pace) {
+    const hr_env *env = vec->env;
+    const int64_t size = hr_totals_size(env);
+    void *values = zeros(vec->rows, env->action_size);
+    hr_taking taking = {.values = values,
+                        .from = HR_FROM_INT32,
+                        .members = 1,
+                        .choices = &env->action_fields[0].choices,
+                        .slots = (void *)vec->batch.actions,
+                        .stride = env->action_size};
+    hr_turn turn = {.level = hr_level_get(),
+                    .totals = zeros(size, sizeof(double)),
+                    .cells = zeros(hr_cells_of(vec->worlds) * size, sizeof(double))};
+    if (env->action_size == 4 && taking.choices[0] > 0) {
+        memcpy(values, vec->batch.actions, (size_t)vec->rows * 4);
+        memset((void *)vec->batch.actions, 0xFF, (size_t)vec->rows * 4);
+        turn.taking = &taking;
+    }
+    atomic_store(&pace->world_ps, 100000000); /* as if a world took 100 us: share */
+    hr_step_all(vec, pool, pace, &turn);
+    if (turn.wrong >= 0) fail("an action is refused", env->name);
+    double whole = 0.0;
+    for (int64_t row = 0; row < vec->rows; row++)
+        whole += vec->batch.terminated[row] | vec->batch.truncated[row];
+    if (turn.totals[HR_EPISODES] != whole) fail("episodes are lost", env->name);
+    free(values);
+    free(turn.totals);
+    free(turn.cells);
+}
+
 static void step_vec(hr_vec *vec, way how, hr_pool *pool, hr_pace *pace) {
     if (how == WHOLE) {
         vec->step(vec, 0, vec->worlds);
@@ -188,8 +220,7 @@ static void step_vec(hr_vec *vec, way how, hr_pool *pool, hr_pace *pace) {
         vec->step(vec, cut, vec->worlds);
         vec->step(vec, 0, cut);
     } else if (how == SHARED) {
-        atomic_store(&pace->world_ps, 100000000); /* as if a world took 100 us: share */
-        hr_step_all(vec, pool, pace);
+        step_shared(vec, pool, pace);
     } else {
         step_in_flight(vec, pool, pace);
     }

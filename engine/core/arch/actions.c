@@ -1,0 +1,97 @@
+#include "actions.h"
+
+#include "passes.h"
+
+/* One bound for all members, and slots without gaps: the batch is one flat array. */
+static bool is_flat(const hr_taking *t) {
+    if (t->targets != NULL || t->stride != (int64_t)t->members * 4) return false;
+    for (int32_t m = 1; m < t->members; m++)
+        if (t->choices[m] != t->choices[0]) return false;
+    return true;
+}
+
+static void *slot_of(const hr_taking *t, int64_t row) {
+    return (char *)t->slots + (t->targets != NULL ? t->targets[row] : row) * t->stride;
+}
+
+/* No early exit, so that the loop vectorises; the offender is looked up afterwards. */
+static bool flat_int64(const int64_t *restrict values, int64_t n, int32_t choices,
+                       int32_t *restrict slots) {
+    uint32_t bad = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t low = (int32_t)(uint64_t)values[i];
+        const uint32_t high = (uint32_t)((uint64_t)values[i] >> 32);
+        bad |= high | (uint32_t)(low < 0) | (uint32_t)(low >= choices);
+        slots[i] = low;
+    }
+    return bad == 0;
+}
+
+static bool flat_int32(const int32_t *restrict values, int64_t n, int32_t choices,
+                       int32_t *restrict slots) {
+    uint32_t bad = 0;
+    for (int64_t i = 0; i < n; i++) {
+        bad |= (uint32_t)(values[i] < 0) | (uint32_t)(values[i] >= choices);
+        slots[i] = values[i];
+    }
+    return bad == 0;
+}
+
+static int64_t take_int64(const hr_taking *t, int64_t lo, int64_t hi) {
+    const int64_t *values = t->values, at = lo * t->members;
+    if (is_flat(t) &&
+        flat_int64(values + at, (hi - lo) * t->members, t->choices[0], (int32_t *)t->slots + at))
+        return -1;
+    for (int64_t r = lo; r < hi; r++) {
+        int32_t *slot = slot_of(t, r);
+        for (int32_t m = 0; m < t->members; m++) {
+            const int64_t value = values[r * t->members + m];
+            if (value < 0 || value >= t->choices[m]) return r * t->members + m;
+            slot[m] = (int32_t)value;
+        }
+    }
+    return -1;
+}
+
+static int64_t take_int32(const hr_taking *t, int64_t lo, int64_t hi) {
+    const int32_t *values = t->values;
+    const int64_t at = lo * t->members;
+    if (is_flat(t) &&
+        flat_int32(values + at, (hi - lo) * t->members, t->choices[0], (int32_t *)t->slots + at))
+        return -1;
+    for (int64_t r = lo; r < hi; r++) {
+        int32_t *slot = slot_of(t, r);
+        for (int32_t m = 0; m < t->members; m++) {
+            const int32_t value = values[r * t->members + m];
+            if (value < 0 || value >= t->choices[m]) return r * t->members + m;
+            slot[m] = value;
+        }
+    }
+    return -1;
+}
+
+static int64_t take_float32(const hr_taking *t, int64_t lo, int64_t hi) {
+    for (int64_t r = lo; r < hi; r++) {
+        const float *value = (const float *)t->values + r * t->members;
+        uint32_t bad = 0;
+        for (int32_t m = 0; m < t->members; m++) bad |= (uint32_t)(value[m] != value[m]);
+        if (bad != 0) {
+            int32_t m = 0;
+            while (value[m] == value[m]) m++;
+            return r * t->members + m;
+        }
+        memcpy(slot_of(t, r), value, (size_t)t->members * sizeof(float));
+    }
+    return -1;
+}
+
+int64_t HR_SYM(hr_take)(const hr_taking *t, int64_t lo, int64_t hi) {
+    switch (t->from) {
+    case HR_FROM_INT64:
+        return take_int64(t, lo, hi);
+    case HR_FROM_INT32:
+        return take_int32(t, lo, hi);
+    default:
+        return take_float32(t, lo, hi);
+    }
+}
