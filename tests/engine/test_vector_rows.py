@@ -10,6 +10,7 @@ from batches import PAIR, WALK
 
 from headrace import make_vec
 from headrace.engine._core import NOT_DIRECT, TAKEN, ActionSlots
+from headrace.engine.errors import ArgumentError
 
 
 def naive_take(values: np.ndarray, choices: np.ndarray | None) -> int:
@@ -108,3 +109,38 @@ def test_totals_equal_their_twin(env: str, num_envs: int) -> None:
     assert (stats["return_min"], stats["return_max"]) == (min(returns), max(returns))
     for i, name in enumerate(vec.spec_.metric_names):
         assert stats[name] == sum(values[i] for values in metrics) / len(metrics)
+
+
+def test_totals_do_not_depend_on_threads() -> None:
+    """Returns are no integers, so that the order of the sums shows."""
+    found = []
+    for executor, threads in (("serial", None), ("threads", 2), ("threads", 3)):
+        vec = make_vec("pendulum", 9000, executor=executor, threads=threads, max_steps=7)
+        vec.reset(seed=3)
+        vec.action_space.seed(3)
+        for _ in range(16):
+            vec.step(vec.action_space.sample())
+        found.append(vec.statistics())
+        vec.close()
+    assert found[0]["episodes"] == 18000
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_nothing_is_stepped_where_one_action_is_not_allowed(threads: int) -> None:
+    vec = make_vec("cartpole", 20_000, executor="threads", threads=threads)
+    vec.reset(seed=1)
+    good = np.zeros(20_000, np.int64)
+    for _ in range(3):  # the first step measures
+        vec.step(good)
+    before = {name: array.copy() for name, array in vec.buffers.arrays.items()}
+    bad = good.copy()
+    bad[[19_998, 12_345]] = 2
+    with pytest.raises(ArgumentError, match=r"actions\[12345\] is 2"):
+        vec.step(bad)
+    for name, array in vec.buffers.arrays.items():
+        if name != "actions":
+            np.testing.assert_array_equal(array, before[name], name)
+    vec.step(good)
+    assert (vec.buffers.arrays["elapsed"] == 4).all()
+    vec.close()
