@@ -62,7 +62,7 @@ def _report(flags: PeersFlags, announce: Announce) -> Report:
     found = compare(
         chosen(flags.only),
         rounds=flags.repeats,
-        seconds=0.3 if flags.quick else 1.5,
+        seconds=0.2 if flags.quick else 0.8,
         seeds=min(flags.seeds, 2) if flags.quick else flags.seeds,
         again=flags.reinstall,
         tell=lambda sentence: print(f"headrace: {sentence}", file=sys.stderr),

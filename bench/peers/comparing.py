@@ -22,7 +22,7 @@ from .task import check_learnt, check_recording
 
 ENV, RATE = "cartpole", "steps/s"
 TARGET = 475.0  # mean return of the last 100 episodes at which CartPole counts as solved
-TRIAL = 0.5  # seconds of the trial of a setting, as a share of a measurement
+TRIAL = 0.4  # seconds of the trial of a setting, as a share of a measurement
 Announce = Callable[[int, int], None]
 
 

@@ -31,6 +31,9 @@ from ..batches import (
 from .drivers.protocol import RECORDED_ENVS, SOLVE, STEP, TRAIN_128, TRAIN_TWO, Case, Desk, Running
 
 ENV = "cartpole"
+SIZES = ((256, 32), (2048, 32), (1024, 64), (512, 128))  # environments, steps of a rollout
+# Peers normalise neither observations nor rewards for CartPole.
+ALIKE = {"normalize_obs": False, "normalize_reward": False}
 VECENV, KERNEL, TRAINING_OURS = "headrace VecEnv.step", "headrace kernel", "headrace"
 NUMPY, SYNC = "Gymnasium CartPoleVectorEnv", "Gymnasium SyncVectorEnv"
 
@@ -42,7 +45,7 @@ def headrace_desk() -> Desk:
     cases = [
         *(_vecenv(*shape) for shape in shapes),
         *(_kernel(*shape) for shape in shapes),
-        *(_training(TRAIN_128, {"hidden": (128,), "num_envs": n}) for n in (256, 512)),
+        *(_training(TRAIN_128, {"hidden": (128,), "num_envs": n, "horizon": t}) for n, t in SIZES),
         _training(TRAIN_TWO, {"hidden": (64, 64), "separate": True, "epochs": 4}),
         Case("solve", SOLVE, TRAINING_OURS, "the preset", many, solve=_solve),
     ]
@@ -106,7 +109,7 @@ def _kernel(num_envs: int, threads: int) -> Case:
 def _training(group: str, changes: dict[str, Any]) -> Case:
     """The loop of `headrace train` without its run folder."""
     threads = available_cpus()
-    config = configure(ENV, preset_of(ENV), {"threads": threads, **changes})
+    config = configure(ENV, preset_of(ENV), {"threads": threads, **ALIKE, **changes})
     rows = config.num_envs or DEFAULT_NUM_ENVS
 
     def make() -> Running:
@@ -134,7 +137,7 @@ def _training(group: str, changes: dict[str, Any]) -> Case:
         f"{'two stacks of ' * config.separate}{hidden}, {rows} environments × {config.horizon} "
         f"steps, {config.minibatches} minibatches, {config.epochs} epochs"
     )
-    return Case(f"{group}-{rows}", group, TRAINING_OURS, setting, threads, make)
+    return Case(f"{group}-{rows}-{config.horizon}", group, TRAINING_OURS, setting, threads, make)
 
 
 def _solve(seed: int, target: float) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from .model import Law
 
-MARGIN = 0.05  # what a dearer setting must save, as a share of the price, to be worth it
+MARGIN = 0.10  # what a dearer setting must save, as a share of the price, to be worth it
 
 
 @dataclass(frozen=True)
