@@ -24,6 +24,7 @@ VERBS = {
     "train": (".cli_train", "train an agent on an environment"),
     "eval": (".cli_eval", "measure a trained agent"),
     "export": (".cli_export", "write a policy as an ONNX model or a C header"),
+    "plot": (".cli_plot", "draw how runs went, as a picture or as text"),
     "envs": (".cli_envs", "list the environments that ship, or explain one"),
     "new": (".cli_new", "write a small environment and its test, to start from"),
     "check": (".cli_check", "test an environment against the contract"),

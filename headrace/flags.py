@@ -44,7 +44,7 @@ class Verb:
         if rest:
             raise _unrecognised(rest[0], known)
         return {
-            name: value if isinstance(value, bool) else _parsed(known[name], value)
+            name: _parsed(known[name], value) if isinstance(value, str) else value
             for name, value in vars(given).items()
         }
 
@@ -77,7 +77,7 @@ def _parser(verb: Verb, defaults: Mapping[str, Any]) -> _Parser:
     places = [item for item in settings(verb.settings).values() if item.rule.positional]
     parser = _Parser(
         prog=f"headrace {verb.name}",
-        usage=" ".join([f"headrace {verb.name}", *(p.name.upper() for p in places), "[flags]"]),
+        usage=" ".join([f"headrace {verb.name}", *map(_place, places), "[flags]"]),
         description=verb.summary,
         epilog=f"example: {verb.example}",
         argument_default=argparse.SUPPRESS,
@@ -89,9 +89,8 @@ def _parser(verb: Verb, defaults: Mapping[str, Any]) -> _Parser:
     for item in settings(verb.settings).values():
         text = _help(item, defaults.get(item.name, item.default)).replace("%", "%%")
         if item.rule.positional:
-            optional = item.optional or item.default is not dataclasses.MISSING
             parser.add_argument(
-                item.name, metavar=item.name.upper(), nargs="?" if optional else None, help=text
+                item.name, metavar=item.name.upper(), nargs=_how_many(item), help=text
             )
         elif item.kind is bool:
             switch: Any = argparse.BooleanOptionalAction
@@ -112,6 +111,17 @@ def _help(item: Setting, default: Any) -> str:
         shown = str(default)
     meaning = re.sub(r" \(default: [^)]*\)$", "", item.rule.help)  # a preset's takes its place
     return f"{meaning} (default: {shown})"
+
+
+def _how_many(item: Setting) -> str | None:
+    """How many words a setting given by place takes, as argparse has it."""
+    if item.kind == tuple[str, ...]:
+        return "+"
+    return "?" if item.optional or item.default is not dataclasses.MISSING else None
+
+
+def _place(item: Setting) -> str:
+    return item.name.upper() + " ..." * (item.kind == tuple[str, ...])
 
 
 def _metavar(item: Setting) -> str:

@@ -67,7 +67,7 @@ class LiveDisplay:
         self._console = Console(stderr=True)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._dashboard = Dashboard()
-        self._due = 0.0
+        self._due, self._drawn = 0.0, False
 
     def __enter__(self) -> LiveDisplay:
         self._live.start()
@@ -83,7 +83,8 @@ class LiveDisplay:
             return
         self._live.update(self._picture(progress.env), refresh=True)
         ended = time.perf_counter()
-        self._due = ended + min(SELDOM_SECONDS, (ended - began) / DRAWING_SHARE)
+        pause = (ended - began) / DRAWING_SHARE if self._drawn else 0.0  # the first is cold
+        self._due, self._drawn = ended + min(SELDOM_SECONDS, pause), True
 
     def _picture(self, env: str) -> RenderableType:
         from rich.box import ROUNDED
@@ -92,7 +93,7 @@ class LiveDisplay:
         from rich.text import Text
 
         width, height = self._console.size
-        color = self._console.color_system is not None
+        color = self._console.color_system is not None and not self._console.no_color
         if width < 48:
             return Group(*self._dashboard.lines(width - 1, height=height - 1, color=color))
         from .dashboard import WIDEST

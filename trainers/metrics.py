@@ -211,7 +211,7 @@ class MetricsLog(Averages):
     """metrics.jsonl: averages over the updates since the last line, and when the next is due.
 
     Lines come closer together early in a run, where things change fast: after a hundredth of
-    the time that has passed, but at least 0.05 s and at most 10 s apart.
+    the time that has passed, but at least 0.01 s and at most 10 s apart.
     """
 
     def __init__(
@@ -242,7 +242,7 @@ class MetricsLog(Averages):
 
 
 def _gap(seconds: float) -> float:
-    return min(max(seconds / 100, 0.05), 10.0)
+    return min(max(seconds / 100, 0.01), 10.0)
 
 
 # Averaged over updates: name of the metric, attribute of LearnStats.

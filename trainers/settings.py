@@ -138,6 +138,9 @@ def _problem(item: Setting, value: Any) -> str | None:
     if kind == tuple[int, ...]:
         fits = isinstance(value, (list, tuple)) and all(_whole(v) and v >= 1 for v in value)
         return None if fits and value else "a list of whole numbers of at least 1, such as 64,64"
+    if kind == tuple[str, ...]:
+        fits = isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value)
+        return None if fits else "a list of texts"
     if kind == Pairs:
         pairs = _pairs(value)
         fits = pairs is not None and all(
@@ -172,6 +175,8 @@ def _converted(kind: Any, value: Any) -> Any:
         return kind(value)
     if kind == tuple[int, ...]:
         return tuple(int(v) for v in value)
+    if kind == tuple[str, ...]:
+        return tuple(value)
     if kind == Pairs:
         pairs = _pairs(value) or ()
         return tuple(sorted(((n, _number_or_file(v)) for n, v in pairs), key=lambda p: p[0]))
@@ -237,6 +242,10 @@ def _read_list(text: str) -> Any:
     return [_read_number(part) for part in text.split(",") if part.strip()]
 
 
+def _read_texts(text: str) -> Any:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
 def _read_pairs(text: str) -> Any:
     entries = [part.partition("=") for part in text.split(",") if part.strip()]
     return tuple((name.strip(), _read_number(value)) for name, _, value in entries)
@@ -248,5 +257,6 @@ _READERS: dict[Any, Any] = {
     float: _read_number,
     str: str,
     tuple[int, ...]: _read_list,
+    tuple[str, ...]: _read_texts,
     Pairs: _read_pairs,
 }

@@ -14,8 +14,7 @@ import pytest
 
 import headrace
 from headrace.trainers import loggers
-from headrace.trainers.config import TrainConfig
-from headrace.trainers.loggers import numbers, open_loggers
+from headrace.trainers.loggers import numbers
 from headrace.trainers.settings import ConfigError
 
 LINE = {"steps": 64, "sps": 2.5, "episode/count": 3, "async/ess": None, "time/bottleneck": "queue"}
@@ -118,12 +117,12 @@ def test_the_package_itself_takes_what_it_is_told_without_a_network(tmp_path):
 
 
 def test_wandb_is_closed_when_training_fails(tmp_path, runs):
-    with (
-        pytest.raises(RuntimeError, match="elsewhere"),
-        open_loggers(TrainConfig(env="cartpole", wandb=True), tmp_path, 0) as (logger,),
-    ):
-        logger.write(LINE)
+    def stop(_):
         raise RuntimeError("elsewhere")
+
+    given = {"run_dir": str(tmp_path / "r"), "wandb": True, "steps": 50_000}
+    with pytest.raises(RuntimeError, match="elsewhere"):
+        headrace.train("cartpole", callbacks=[stop], **given)
     assert runs[0].finished
 
 

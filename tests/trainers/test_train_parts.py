@@ -92,7 +92,7 @@ def test_metrics_line_averages_updates_and_uses_documented_names():
     log = MetricsLog(file, 0.0, 0, Half())
     log.add(stats(1.0), lr=0.2, collect=0.1, learn=0.3)
     log.add(stats(3.0), lr=0.1, collect=0.1, learn=0.3)
-    assert not log.due(0.01)
+    assert not log.due(0.005)
     assert log.due(1.0)
     log.write(1.0, 500, 2, episodes, {})
     episodes.add(np.array([4.0]), np.array([9]))
