@@ -393,10 +393,13 @@ class Recurrent(nn.Module):
         steps, rows = obs.shape[:2]
         given = self.core.input(self.encoder(obs.flatten(0, 1))).unflatten(0, (steps, rows))
         seen = []
-        for t in range(steps):
-            before = torch.where(began[t, :, None], 0.0, state)
-            x, after = self.core.step(given[t], before)
-            state = torch.where(live[t, :, None], after, before)
+        # unbind, not given[t]: the way back of an index fills a gradient of the whole sequence
+        for now, new, there in zip(
+            given.unbind(), began.unsqueeze(-1).unbind(), live.unsqueeze(-1).unbind(), strict=True
+        ):
+            before = torch.where(new, 0.0, state)
+            x, after = self.core.step(now, before)
+            state = torch.where(there, after, before)
             seen.append(x)
         outputs, value = self.heads(torch.stack(seen).flatten(0, 1))
         return outputs.unflatten(0, (steps, rows)), value.unflatten(0, (steps, rows))

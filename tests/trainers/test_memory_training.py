@@ -200,11 +200,31 @@ def test_settings_that_do_not_fit_are_named():
             TrainConfig(env="cartpole", **options)
 
 
-def test_the_agent_of_a_run_remembers():
-    """With the memory of one step an agent answers right; the likeliest action is its own."""
-    result = headrace.train(
-        "memory", params={"DELAY": 1}, memory="mingru", hidden=(32,), steps=1_000_000, target=0.9,
-        num_envs=256, horizon=16, minibatches=4, run_dir="m",
-    )  # fmt: skip
+# ---- tasks that take memory ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("delay", [16, 64])
+def test_a_cue_is_remembered(delay, seed):
+    result = headrace.train("memory", params={"DELAY": delay}, seed=seed, run_dir="m")
     assert result.solved
-    assert headrace.evaluate("m", episodes=200).return_mean > 0.8
+    assert result.return_mean >= result.return_target == 0.95
+    assert result.steps < 4_000_000
+    if seed == 0:
+        assert headrace.evaluate("m", episodes=200).return_mean > 0.9
+
+
+def test_a_cue_is_not_remembered_without_a_memory():
+    result = headrace.train("memory", memory="none", steps=500_000, run_dir="m")
+    assert not result.solved
+    assert result.return_mean < 0.0
+
+
+def test_a_maze_takes_memory():
+    """The preset's target is 12; a third of that is out of reach without a memory."""
+    found = {
+        memory: headrace.train("maze", memory=memory, steps=1_000_000, target=4, run_dir=memory)
+        for memory in ("mingru", "none")
+    }
+    assert found["mingru"].solved
+    assert found["none"].return_mean < 3
