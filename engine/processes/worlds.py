@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import gymnasium
-import numpy as np
 from gymnasium import spaces
 
 from ..errors import ArgumentError, ArgumentTypeError
@@ -198,4 +197,3 @@ class ParallelWorld:
 
     def set(self, name: str, value: Any) -> None:
         setattr(self.env, name, value)
-

@@ -222,9 +222,10 @@ def test_a_cue_is_not_remembered_without_a_memory():
 
 def test_a_maze_takes_memory():
     """The preset's target is 12; a third of that is out of reach without a memory."""
+    settings = {"steps": 1_500_000, "target": 4, "anneal_lr": False}
     found = {
-        memory: headrace.train("maze", memory=memory, steps=1_000_000, target=4, run_dir=memory)
+        memory: headrace.train("maze", memory=memory, run_dir=memory, **settings)
         for memory in ("mingru", "none")
     }
     assert found["mingru"].solved
-    assert found["none"].return_mean < 3
+    assert found["none"].return_mean < 2.5

@@ -254,6 +254,7 @@ def test_every_setting_is_taken():
     elsewhere = {"env", "policy", "batch_size", "fill", *TORCH_ONLY}  # see test_torch_train.py
     elsewhere |= {"async_", *ASYNC_ONLY}  # see test_pipeline_train.py
     elsewhere |= {"memory", "recall"}  # see test_memory_training.py
+    elsewhere |= {"tensorboard", "wandb"}  # see test_loggers.py
     assert set(changed) == {f.name for f in dataclasses.fields(config)} - elsewhere
     base = weights(headrace.train("cartpole", **{**changed, "run_dir": "base"}))
     neutral = {"threads", "target", "checkpoint_seconds", "keep_checkpoints", "run_dir"}
