@@ -8,6 +8,7 @@ import shutil
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 from ..flags import UsageError, Verb
 from ..output import print_json
@@ -26,6 +27,8 @@ BENCHMARKS = {
     "peers": ("peers.benchmark", "headrace beside what people use today, each in its own venv"),
     "staleness": ("staleness", "what old weights cost, by lag and correction"),
 }
+# name: (module that holds its `main(argv) -> int`, what it does)
+COMMANDS = {"compare": ("compare", "two runs of a benchmark: what moved beyond the noise")}
 
 
 def main(argv: list[str]) -> int:
@@ -33,6 +36,8 @@ def main(argv: list[str]) -> int:
     if not argv or argv[0] in ("-h", "--help"):
         print(_usage(), file=sys.stdout if argv else sys.stderr)
         return 0 if argv else 2
+    if argv[0] in COMMANDS:
+        return int(_module(COMMANDS[argv[0]][0]).main(argv[1:]))
     benchmark = _benchmark(argv[0])
     verb = Verb(f"bench {benchmark.name}", benchmark.summary, benchmark.flags, benchmark.example)
     flags = benchmark.flags(**verb.parse(argv[1:]))
@@ -51,12 +56,16 @@ def main(argv: list[str]) -> int:
 def _benchmark(name: str) -> Benchmark:
     """The benchmark of that name; its module is imported only now."""
     if name not in BENCHMARKS:
-        near = difflib.get_close_matches(name, BENCHMARKS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(BENCHMARKS)}"
+        known = [*BENCHMARKS, *COMMANDS]
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
         raise UsageError(f"unknown benchmark {name!r}; {hint}")
-    module = importlib.import_module(f".{BENCHMARKS[name][0]}", __package__)
-    found: Benchmark = module.BENCHMARK
+    found: Benchmark = _module(BENCHMARKS[name][0]).BENCHMARK
     return found
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(f".{name}", __package__)
 
 
 class _Progress:
@@ -82,6 +91,6 @@ def _usage() -> str:
     width = min(shutil.get_terminal_size().columns, 100)
     lines = [
         textwrap.fill(f"  {name:<11}{summary}", width, subsequent_indent=" " * 13)
-        for name, (_, summary) in BENCHMARKS.items()
+        for name, (_, summary) in {**BENCHMARKS, **COMMANDS}.items()
     ]
     return "\n".join(["usage: headrace bench NAME [flags]", "", *lines])
