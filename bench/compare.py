@@ -1,7 +1,7 @@
 """`headrace bench compare A.json B.json`: what moved between two runs, beyond the noise.
 
 A figure's noise is what its repeats say of it: it has moved when the medians lie further apart
-than both runs' ranges (greatest - least) are wide together, and further than 3 %. Repeats of one
+than both runs' ranges (greatest - least) are wide together, and further than 5 %. Repeats of one
 run share a minute of the machine, so that the next run differs by more than they do among
 themselves: two ranges that merely do not touch are called unclear.
 """
@@ -21,7 +21,7 @@ from ..output import print_json
 from ..trainers.settings import required, setting
 from .results import shown
 
-FLOOR = 0.03  # of a median: smaller differences are never told from noise
+FLOOR = 0.05  # of a median: smaller differences are never told from noise
 LESS_IS_BETTER = ("s", "us/call")
 NEUTRAL = ("steps",)  # neither more nor less is better
 SAME, UNCLEAR, MOVED = "same", "unclear", "moved"
@@ -44,7 +44,7 @@ class CompareFlags:
 VERB = Verb(
     "bench compare",
     "Compares two runs of a benchmark: which figures moved, and whether that is beyond the noise "
-    "(further apart than both runs' ranges are wide together, and than 3 %).",
+    "(further apart than both runs' ranges are wide together, and than 5 %).",
     CompareFlags,
     "headrace bench compare before.json after.json",
 )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ..engine.cpus import available_cpus
@@ -18,7 +19,7 @@ from .native_kernels import IMPL as NATIVE
 from .native_kernels import NativeAdam, NativeKernels
 from .results import Result
 from .stages import flops
-from .timing import Case, Spread, measure
+from .timing import Case, Group, Spread, measure_anew
 
 WIDTHS = (64, 128, 256, 512)
 DEPTHS = (1, 2)
@@ -41,13 +42,8 @@ class Plan:
     batches: Sequence[int]
     compiles: bool
     torch: Any
-    tick: Callable[[], None]
-
-    def groups(self) -> Iterator[tuple[tuple[int, ...], int]]:
-        """(hidden layers, rows) that are measured together."""
-        for hidden in self.shapes:
-            for batch in self.batches:
-                yield hidden, batch
+    announce: Announce
+    kept: dict[Any, Any] = field(default_factory=dict)  # what was compiled, or takes long to make
 
     def impls(self, batch: int) -> list[str]:
         """Who takes part at that batch."""
@@ -58,28 +54,19 @@ class Plan:
         return self.compiles and batch == REFERENCE
 
 
-@dataclass
-class Group:
-    """Cases that are timed in turn, and what each is: (name, impl, threads, unit)."""
+def case(
+    name: str, impl: str, threads: int, run: Callable[[int], object], work: float = 0.0
+) -> Case:
+    """work: rows of one iteration, 0 for what is told in time per call."""
+    return Case("/".join((name, impl, str(threads), ROWS if work else CALLS)), run, work or 1.0)
 
-    cases: list[Case] = field(default_factory=list)
-    about: list[tuple[str, str, int, str]] = field(default_factory=list)
 
-    def add(
-        self, name: str, impl: str, threads: int, run: Callable[[int], object], work: float
-    ) -> None:
-        """work: rows of one iteration, 0 for what is told in time per call."""
-        self.cases.append(Case(f"{name}/{impl}/{threads}", run, work or 1.0))
-        self.about.append((name, impl, threads, ROWS if work else CALLS))
-
-    def measured(self, plan: Plan) -> Iterator[Result]:
-        spreads = measure(self.cases, rounds=plan.rounds, seconds=plan.seconds)
-        for case, (name, impl, threads, unit) in zip(self.cases, self.about, strict=True):
-            spread = spreads[case.name]
-            if unit == CALLS:
-                spread = spread.map(lambda rate: 1e6 / rate)
-            yield Result.measured(name, impl, "", threads, spread, unit)
-        plan.tick()
+def result(case_name: str, spread: Spread) -> Result:
+    """The figure of a case."""
+    name, impl, threads, unit = case_name.split("/", 3)
+    if unit == CALLS:
+        spread = spread.map(lambda rate: 1e6 / rate)
+    return Result.measured(name, impl, "", int(threads), spread, unit)
 
 
 def run(*, rounds: int, quick: bool, announce: Announce) -> list[Result]:
@@ -87,30 +74,34 @@ def run(*, rounds: int, quick: bool, announce: Announce) -> list[Result]:
     widths, depths = ((64, 128, 512), (1,)) if quick else (WIDTHS, DEPTHS)
     shapes = [(width,) * depth for depth in depths for width in widths]
     batches = (REFERENCE,) if quick else BATCHES
-    total = len(shapes) * (len(batches) + 1) + len(batches)
-    done = 0
-
-    def tick() -> None:
-        nonlocal done
-        done += 1
-        announce(done, total)
-
     seconds = QUICK_SECONDS if quick else FULL_SECONDS
-    plan = Plan(rounds, seconds, shapes, batches, not quick, _torch_side(), tick)
-    found: list[Result] = []
+    plan = Plan(rounds, seconds, shapes, batches, not quick, _torch_side(), announce)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch.compile's, about its own caches
-        for hidden in shapes:
-            _check_policy(plan, hidden)
-        for hidden, batch in plan.groups():
-            found += _policy(plan, hidden, batch)
-        for hidden in shapes:
-            found += _optimiser(plan, hidden)
-        for batch in batches:
-            found += _advantages(plan, batch)
+        found = _measured(plan)
     if plan.torch is None:
         found.append(Result.missing("learn", EAGER, "", ROWS, "not installed"))
     return found + _shares_of_peak(found, plan)
+
+
+def _measured(plan: Plan) -> list[Result]:
+    """Checks everything, compiles what is compiled, then times it all in turn."""
+    found: list[Result] = []
+    groups: list[Group] = []
+    for hidden in plan.shapes:
+        _check_policy(plan, hidden)
+        _check_optimiser(plan, hidden)
+        if COMPILED in plan.impls(REFERENCE) and REFERENCE in plan.batches:
+            found.append(_compile(plan, hidden))
+        groups += [partial(_policy, plan, hidden, batch) for batch in plan.batches]
+        groups.append(partial(_optimiser, plan, hidden))
+    for batch in plan.batches:
+        _check_advantages(plan, batch)
+        groups.append(partial(_advantages, plan, batch))
+    measured = measure_anew(
+        groups, rounds=plan.rounds, seconds=plan.seconds, announce=plan.announce
+    )
+    return [*(result(*each) for group in measured for each in group.items()), *found]
 
 
 def _torch_side() -> Any:
@@ -143,59 +134,99 @@ def _check_policy(plan: Plan, hidden: tuple[int, ...]) -> None:
                 oracle.check_gradient(impl, kernels.learn())
 
 
-def _policy(plan: Plan, hidden: tuple[int, ...], batch: int) -> list[Result]:
+def _compile(plan: Plan, hidden: tuple[int, ...]) -> Result:
+    """Compiles, checks and keeps torch's kernels; the result is how long that takes."""
+    data = Minibatch(hidden, REFERENCE)
+    oracle = Oracle(data)
+    made = {threads: _kernels(plan, data, COMPILED, threads) for threads in _thread_counts()}
+    times = [plan.torch.seconds_to_compile(made[1].learn) for _ in range(COMPILATIONS)]
+    for threads, kernels in made.items():
+        plan.kept[hidden, threads] = kernels
+        oracle.check_forward(COMPILED, kernels.forward())
+        oracle.check_gradient(COMPILED, kernels.learn())
+    name = f"compile-learn-{shape_of(hidden)}-{REFERENCE}"
+    note = "the first call, nothing cached"
+    return Result.measured(name, COMPILED, "", 1, Spread.of(times), "s", note)
+
+
+@contextmanager
+def _policy(plan: Plan, hidden: tuple[int, ...], batch: int) -> Iterator[list[Case]]:
     """Forward pass, and forward + loss + backward, of one minibatch."""
-    data, group, found = Minibatch(hidden, batch), Group(), []
+    data = plan.kept.setdefault((hidden, batch), Minibatch(hidden, batch))
     where = f"{shape_of(hidden)}-{batch}"
-    oracle = Oracle(data) if COMPILED in plan.impls(batch) else None
+    cases = []
     with ExitStack() as stack:
         for impl in plan.impls(batch):
             for threads in _thread_counts():
-                kernels = stack.enter_context(closing(_kernels(plan, data, impl, threads)))
+                if impl == COMPILED:
+                    kernels = plan.kept[hidden, threads]
+                else:
+                    kernels = stack.enter_context(closing(_kernels(plan, data, impl, threads)))
                 if threads == 1:
-                    group.add(f"forward-{where}", impl, 1, kernels.forwards, batch)
-                group.add(f"learn-{where}", impl, threads, kernels.learns, batch)
-                if impl == COMPILED and oracle is not None:
-                    if threads == 1:  # first, since nothing that is compiled outlives it
-                        found.append(_compile_time(plan, f"learn-{where}", kernels.learn))
-                    oracle.check_forward(impl, kernels.forward())
-                    oracle.check_gradient(impl, kernels.learn())
-        return [*group.measured(plan), *found]
+                    cases.append(case(f"forward-{where}", impl, 1, kernels.forwards, batch))
+                cases.append(case(f"learn-{where}", impl, threads, kernels.learns, batch))
+        yield cases
 
 
-def _compile_time(plan: Plan, name: str, call: Callable[[], object]) -> Result:
-    times = [plan.torch.seconds_to_compile(call) for _ in range(COMPILATIONS)]
-    note = "the first call, nothing cached"
-    return Result.measured(f"compile-{name}", COMPILED, "", 1, Spread.of(times), "s", note)
+def _adams(plan: Plan) -> dict[str, Any]:
+    return {NATIVE: NativeAdam, **({EAGER: plan.torch.TorchAdam} if plan.torch else {})}
 
 
-def _optimiser(plan: Plan, hidden: tuple[int, ...]) -> list[Result]:
-    """One step of Adam over the policy's parameters."""
+def _gradient(hidden: tuple[int, ...]) -> tuple[Minibatch, Floats]:
     data = Minibatch(hidden, CHECKED)
     with closing(NativeKernels(data, 1)) as kernels:
-        gradient: Floats = kernels.learn()
-    group = Group()
-    sides = {NATIVE: NativeAdam, **({EAGER: plan.torch.TorchAdam} if plan.torch else {})}
-    for impl, make in sides.items():
+        return data, kernels.learn()
+
+
+def _check_optimiser(plan: Plan, hidden: tuple[int, ...]) -> None:
+    """Two steps of Adam."""
+    data, gradient = _gradient(hidden)
+    for impl, make in _adams(plan).items():
         adam = make(data, gradient)
         adam.step()
         check_adam(impl, data, gradient, adam.step())
-        group.add(f"adam-{shape_of(hidden)}", impl, 1, adam.steps, 0)
-    return list(group.measured(plan))
 
 
-def _advantages(plan: Plan, batch: int) -> list[Result]:
-    """Advantages of a rollout of `batch` steps."""
-    data, group = Trajectories(batch), Group()
-    for name, vtrace in (("gae", False), ("vtrace", True)):
+@contextmanager
+def _optimiser(plan: Plan, hidden: tuple[int, ...]) -> Iterator[list[Case]]:
+    """One step of Adam over the policy's parameters."""
+    data, gradient = _gradient(hidden)
+    yield [
+        case(f"adam-{shape_of(hidden)}", impl, 1, make(data, gradient).steps)
+        for impl, make in _adams(plan).items()
+    ]
+
+
+def _estimators(plan: Plan, batch: int) -> Iterator[tuple[str, str, Any]]:
+    """(gae or vtrace, whose, a function that computes it)"""
+    data = Trajectories(batch)
+    for name in ("gae", "vtrace"):
         for impl in plan.impls(batch):
+            call: Any
             if impl == NATIVE:
-                call = native_kernels.advantages(data, vtrace)
+                call = native_kernels.advantages(data, name == "vtrace")
+            elif impl == EAGER:
+                call = plan.torch.advantages(data, name == "vtrace")
             else:
-                call = plan.torch.advantages(data, vtrace, compiled=impl == COMPILED)
-            check_advantages(impl, data, vtrace, call())
-            group.add(f"{name}-{batch}", impl, 1, _repeated(call), batch)
-    return list(group.measured(plan))
+                key = (name, batch)
+                if key not in plan.kept:
+                    plan.kept[key] = plan.torch.advantages(data, name == "vtrace", compiled=True)
+                call = plan.kept[key]
+            yield name, impl, call
+
+
+def _check_advantages(plan: Plan, batch: int) -> None:
+    for name, impl, call in _estimators(plan, batch):
+        check_advantages(impl, Trajectories(batch), name == "vtrace", call())
+
+
+@contextmanager
+def _advantages(plan: Plan, batch: int) -> Iterator[list[Case]]:
+    """Advantages of a rollout of `batch` steps."""
+    yield [
+        case(f"{name}-{batch}", impl, 1, _repeated(call), batch)
+        for name, impl, call in _estimators(plan, batch)
+    ]
 
 
 def _repeated(call: Callable[[], object]) -> Callable[[int], None]:

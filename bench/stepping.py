@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
@@ -29,7 +29,7 @@ from .benchmark import Announce, Benchmark, RepeatFlags, Report
 from .check import CheckFailed, check_cartpole
 from .results import Result
 from .shipped import HELP, chosen
-from .timing import Case, Spread, measure
+from .timing import Case, Spread, measure_anew
 
 ENV = "cartpole"
 SMALL, LARGE = 4096, 65536  # worlds: a batch that fits the caches, and one to share
@@ -47,11 +47,33 @@ class Plan:
     cases: list[Case] = field(default_factory=list)
     about: dict[str, tuple[Batch, str]] = field(default_factory=dict)  # case: (batch, unit)
     missing: list[Result] = field(default_factory=list)
+    checked: dict[str, float] = field(default_factory=dict)  # case: transitions of a row's step
+
+    def transitions(self, env: Any, batch: Batch) -> float:
+        """Of a row's step, once the environment has been checked; both only once."""
+        name = _case_name(batch)
+        if name not in self.checked:
+            check_cartpole(env, batch)
+            self.checked[name] = transitions_per_row(env, batch)
+        else:
+            _reset(env, batch)
+        return self.checked[name]
 
     def add(self, batch: Batch, run: Callable[[int], object], work: float, unit: str) -> None:
-        name = f"{batch.name}/{batch.impl}/{batch.threads}"
+        name = _case_name(batch)
         self.cases.append(Case(name, run, work))
         self.about[name] = (batch, unit)
+
+
+def _case_name(batch: Batch) -> str:
+    return f"{batch.name}/{batch.impl}/{batch.threads}"
+
+
+def _reset(env: Any, batch: Batch) -> None:
+    if batch.seedable:
+        env.reset(seed=3)
+    else:
+        env.reset()
 
 
 def thread_counts() -> list[int]:
@@ -76,21 +98,23 @@ def batches() -> Iterator[Callable[[], Batch]]:
 
 def run(*, rounds: int, seconds: float, announce: Announce) -> list[Result]:
     """Checks, then measures everything in interleaved rounds; results in the order of the table."""
-    with ExitStack() as stack:
-        plan = Plan()
-        for num_envs in (SMALL, LARGE):
-            for threads in thread_counts():
-                _plan_kernel(plan, stack, num_envs, threads)
-        for make in batches():
-            _plan_batch(plan, stack, make)
-        _plan_single(plan, stack)
-        total = rounds * len(plan.cases)
-        spreads = measure(
-            plan.cases,
-            rounds=rounds,
-            seconds=seconds,
-            announce=lambda done: announce(done, total),
-        )
+    checked: dict[str, float] = {}
+    plan = Plan()
+
+    @contextmanager
+    def cases() -> Iterator[list[Case]]:
+        nonlocal plan
+        with ExitStack() as stack:
+            plan = Plan(checked=checked)
+            for num_envs in (SMALL, LARGE):
+                for threads in thread_counts():
+                    _plan_kernel(plan, stack, num_envs, threads)
+            for make in batches():
+                _plan_batch(plan, stack, make)
+            _plan_single(plan, stack)
+            yield plan.cases
+
+    (spreads,) = measure_anew([cases], rounds=rounds, seconds=seconds, announce=announce)
     return [_result(plan, name, spread) for name, spread in spreads.items()] + plan.missing
 
 
@@ -116,7 +140,7 @@ def _plan_kernel(plan: Plan, stack: ExitStack, num_envs: int, threads: int) -> N
         action_dtype=np.int32,
         note="with time limit, resets, statistics and the copying in of actions",
     )
-    check_cartpole(env, batch)
+    plan.transitions(env, batch)
     slots = env.buffers.action_slots.view(np.int32).reshape(num_envs)
     actions, core, pool = batch.actions(), env.core, env.pool
 
@@ -140,13 +164,12 @@ def _plan_batch(plan: Plan, stack: ExitStack, make: Callable[[], Batch]) -> None
         return
     env = stack.enter_context(closing(batch.make()))
     try:
-        check_cartpole(env, batch)
+        share = plan.transitions(env, batch)
     except CheckFailed as error:
         if batch.ours:
             raise
         plan.missing.append(Result.missing(batch.name, batch.impl, ENV, STEPS, str(error)))
         return
-    share = transitions_per_row(env, batch)
     plan.add(batch, stepper(env, batch), share * batch.num_envs, STEPS)
 
 
@@ -215,19 +238,10 @@ def _swept(
     names: list[str], known: list[Result], flags: EnvFlags, announce: Announce
 ) -> list[Result]:
     """Every environment by rows and threads, but for what is known already."""
-    total = len(names)
-    done = 0
-
-    def tick() -> None:
-        nonlocal done
-        done += 1
-        announce(done, total)
-
-    plan = sweep.Sweep(flags.repeats, SWEEP_SECONDS, tick=tick)
+    plan = sweep.Sweep(flags.repeats, SWEEP_SECONDS, announce=announce)
     if flags.quick:
         plan = replace(plan, seconds=QUICK_SECONDS, sizes=(SMALL,), threads=(1,))
-    total *= len(list(plan.points()))
-    found = [each for name in names for each in sweep.measured(name, plan)]
+    found = sweep.run(names, plan)
     measured = [each for each in known if each.impl == KERNEL] + found
     here = {(each.name, each.impl, each.env, each.threads) for each in known}
     own = [each for each in found if (each.name, each.impl, each.env, each.threads) not in here]

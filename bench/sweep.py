@@ -9,7 +9,7 @@ the trainer has it, so that every row of every step is a transition.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -24,7 +24,7 @@ from ..engine.spec import EnvSpec
 from ..engine.vector import VecEnv
 from . import bandwidth
 from .results import Result
-from .timing import Case, Spread, measure
+from .timing import Case, Spread, measure_anew
 from .trajectory import WORLDS, actions_at, check_trajectory
 
 KERNEL, STEP, SEND_RECV = "headrace kernel", "headrace VecEnv.step", "headrace send/recv"
@@ -46,7 +46,7 @@ class Sweep:
     seconds: float
     sizes: Sequence[int] = SIZES
     threads: Sequence[int] = ()
-    tick: Callable[[], object] = bool
+    announce: Callable[[int, int], object] = lambda *_: None
 
     def points(self) -> Iterator[tuple[int, int]]:
         """(rows, threads)"""
@@ -155,45 +155,83 @@ def _cycled(step: Callable[[Any], object], batches: Sequence[Any]) -> Callable[[
 # ---- measuring ------------------------------------------------------------------------------
 
 
-def measured(name: str, sweep: Sweep) -> Iterator[Result]:
-    """The figures of one environment."""
-    spec = resolve(name).spec
-    if any(param.is_array for param in spec.params):
-        yield Result.missing("kernel", KERNEL, name, "steps/s", "needs an array parameter")
-        return
-    for size, threads in sweep.points():
-        rows = rows_for(spec, size)
-        ways = [way for way in WAYS if way != "sendrecv" or size <= CACHED]
-        needed = rows * (bytes_per_step(spec) + 200) * len(ways)
-        if needed > SHARE_OF_MEMORY * (available_memory() or needed):
-            note = f"{rows:,} rows need {needed / 1e9:.1f} GB"
-            yield Result.missing(f"kernel-{size}", KERNEL, name, "steps/s", note)
-            continue
-        yield from _at(name, rows, size, threads, ways, sweep)
-        sweep.tick()
+@dataclass(frozen=True)
+class Point:
+    """An environment with so many rows and threads: what is timed in turn."""
+
+    env: str
+    size: int  # rows that were asked for
+    threads: int
+
+    @property
+    def spec(self) -> EnvSpec:
+        return resolve(self.env).spec
+
+    @property
+    def rows(self) -> int:
+        return rows_for(self.spec, self.size)
+
+    @property
+    def ways(self) -> list[str]:
+        return [way for way in WAYS if way != "sendrecv" or self.size <= CACHED]
+
+    @property
+    def nbytes(self) -> float:
+        """Memory that it takes, about."""
+        return self.rows * (bytes_per_step(self.spec) + 200) * len(self.ways)
+
+    @contextmanager
+    def cases(self) -> Iterator[list[Case]]:
+        """One batch for each way of stepping, made anew."""
+        with ExitStack() as stack:
+            found = []
+            for way in self.ways:
+                batch_size = _batch_size(way, self.rows, self.spec)
+                env = stack.enter_context(
+                    closing(make(self.env, self.rows, self.threads, batch_size))
+                )
+                env.reset(seed=1)
+                found.append(Case(way, loop(way, env), self._acting(env) * self.rows))
+            yield found
+
+    def _acting(self, env: VecEnv) -> float:
+        return 1.0 if env.agents == 1 else _acting(env)
+
+    def results(self, spreads: dict[str, Spread]) -> Iterator[Result]:
+        note = "" if self.rows == self.size else f"{self.rows} rows: worlds are whole"
+        for way, spread in spreads.items():
+            yield Result.measured(
+                f"{way}-{self.size}", WAYS[way], self.env, self.threads, spread, "steps/s", note
+            )
+
+    def missing(self, note: str) -> Result:
+        return Result.missing(f"kernel-{self.size}", KERNEL, self.env, "steps/s", note)
 
 
-def _at(
-    name: str, rows: int, size: int, threads: int, ways: Sequence[str], sweep: Sweep
-) -> Iterator[Result]:
-    """All ways of stepping so many rows, in turn."""
-    cases, envs = [], []
-    try:
-        for way in ways:
-            _check(name, way, rows, threads)
-            env = make(name, rows, threads, _batch_size(way, rows, resolve(name).spec))
-            envs.append(env)
-            env.reset(seed=1)
-            share = 1.0 if env.agents == 1 else _acting(env)
-            cases.append(Case(way, loop(way, env), share * rows))
-        spreads = measure(cases, rounds=sweep.rounds, seconds=sweep.seconds)
-    finally:
-        for env in envs:
-            env.close()
-    note = "" if rows == size else f"{rows} rows: worlds are whole"
-    for way in ways:
-        spread = spreads[way]
-        yield Result.measured(f"{way}-{size}", WAYS[way], name, threads, spread, "steps/s", note)
+def run(names: Sequence[str], sweep: Sweep) -> list[Result]:
+    """The figures of these environments; CheckFailed where one does not do what is on record."""
+    points, found = [], []
+    free = available_memory()
+    for name in names:
+        for size, threads in sweep.points():
+            point = Point(name, size, threads)
+            if any(param.is_array for param in point.spec.params):
+                found.append(point.missing("needs an array parameter"))
+            elif free is not None and point.nbytes > SHARE_OF_MEMORY * free:
+                found.append(point.missing(f"would take {point.nbytes / 1e9:.1f} GB"))
+            else:
+                points.append(point)
+                for way in point.ways:
+                    _check(name, way, point.rows, threads)
+    spreads = measure_anew(
+        [point.cases for point in points],
+        rounds=sweep.rounds,
+        seconds=sweep.seconds,
+        announce=sweep.announce,
+    )
+    for point, spread in zip(points, spreads, strict=True):
+        found += point.results(spread)
+    return found
 
 
 def _batch_size(way: str, rows: int, spec: EnvSpec) -> int | None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import gc
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 Clock = Callable[[], float]  # seconds, monotonic
@@ -71,6 +72,9 @@ def iterations_for(case: Case, seconds: float, clock: Clock = time.perf_counter)
         count *= 2 if elapsed > seconds / 64 else 8
 
 
+Group = Callable[[], AbstractContextManager[Sequence[Case]]]  # makes cases, and ends them
+
+
 def measure(
     cases: Sequence[Case],
     *,
@@ -86,18 +90,58 @@ def measure(
     """
     counts = {case.name: iterations_for(case, seconds, clock) for case in cases}
     rates: dict[str, list[float]] = {case.name: [] for case in cases}
+    with _no_collecting():
+        for number in range(rounds):
+            for index, case in enumerate(cases):
+                rates[case.name].append(_rate(case, counts[case.name], clock))
+                announce(number * len(cases) + index + 1)
+    return {name: Spread.of(values) for name, values in rates.items()}
+
+
+def measure_anew(
+    groups: Sequence[Group],
+    *,
+    rounds: int,
+    seconds: float,
+    clock: Clock = time.perf_counter,
+    announce: Callable[[int, int], object] = lambda *_: None,
+) -> list[dict[str, Spread]]:
+    """The same for groups of cases that are made anew for every repeat, one group at a time.
+
+    So the repeats of a case lie as far apart as the whole run allows and each has memory of its
+    own: their spread tells what another minute and another place in memory do to it, as the next
+    run will. Every case runs once before it is timed.
+    """
+    counts: list[dict[str, int]] = [{} for _ in groups]
+    rates: list[dict[str, list[float]]] = [{} for _ in groups]
+    for number in range(rounds):
+        for at, group in enumerate(groups):
+            with group() as cases, _no_collecting():
+                for case in cases:
+                    if number == 0:
+                        counts[at][case.name] = iterations_for(case, seconds, clock)
+                        rates[at][case.name] = []
+                    case.run(1)
+                for case in cases:
+                    rates[at][case.name].append(_rate(case, counts[at][case.name], clock))
+            announce(number * len(groups) + at + 1, rounds * len(groups))
+    return [{name: Spread.of(values) for name, values in found.items()} for found in rates]
+
+
+def _rate(case: Case, count: int, clock: Clock) -> float:
+    started = clock()
+    case.run(count)
+    return count * case.work / (clock() - started)
+
+
+@contextmanager
+def _no_collecting() -> Iterator[None]:
+    """Without Python's garbage collector, which has run just before."""
     gc.collect()
     collecting = gc.isenabled()
     gc.disable()
     try:
-        for number in range(rounds):
-            for index, case in enumerate(cases):
-                count = counts[case.name]
-                started = clock()
-                case.run(count)
-                rates[case.name].append(count * case.work / (clock() - started))
-                announce(number * len(cases) + index + 1)
+        yield
     finally:
         if collecting:
             gc.enable()
-    return {name: Spread.of(values) for name, values in rates.items()}

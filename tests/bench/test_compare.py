@@ -41,8 +41,8 @@ def verdict(before: list[float], after: list[float], unit: str = "steps/s") -> t
         ([111, 112, 113, 114, 115], [100, 101, 102, 103, 104], "steps/s", ("moved", False)),
         ([100, 101, 102, 103, 104], [111, 112, 113, 114, 115], "us/call", ("moved", False)),
         ([1.2, 1.2, 1.2, 1.2, 1.2], [1.0, 1.0, 1.0, 1.0, 1.0], "s", ("moved", True)),
-        ([100.0] * 5, [102.9] * 5, "steps/s", ("unclear", None)),  # 3 % is the least
-        ([100.0] * 5, [103.1] * 5, "steps/s", ("moved", True)),
+        ([100.0] * 5, [104.9] * 5, "steps/s", ("unclear", None)),  # 5 % is the least
+        ([100.0] * 5, [105.1] * 5, "steps/s", ("moved", True)),
         ([100.0] * 5, [200.0] * 5, "steps", ("moved", None)),
         ([-85.0] * 5, [-80.0] * 5, "return", ("moved", True)),
         ([0.0] * 5, [0.0] * 5, "return", ("same", None)),
@@ -59,7 +59,7 @@ def test_two_runs_of_the_same_are_equal() -> None:
     moved = 0
     for before, after in zip(draw(), draw(), strict=True):
         moved += verdict(list(before), list(after))[0] == "moved"
-    assert moved <= 10
+    assert moved <= 40
 
 
 def test_other_machines_and_commands_are_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -74,16 +74,16 @@ def test_an_environment_without_a_record_is_not_timed(monkeypatch: pytest.Monkey
 
 
 def test_every_way_by_rows_and_threads() -> None:
-    ticks: list[int] = []
-    plan = Sweep(5, 0.001, sizes=(1, 4096), threads=(1, 2), tick=lambda: ticks.append(1))
-    found = list(sweep.measured("squared", plan))
+    told: list[tuple[int, int]] = []
+    plan = Sweep(5, 0.001, sizes=(1, 4096), threads=(1, 2), announce=lambda *at: told.append(at))
+    found = sweep.run(["squared"], plan)
     rows = [(each.name, each.threads) for each in found]
     assert rows == [
         (f"{way}-{size}", threads)
         for size, threads in ((1, 1), (4096, 1), (4096, 2))
         for way in ("kernel", "step", "sendrecv")
     ]
-    assert len(ticks) == 3
+    assert told[-1] == (15, 15)
     assert all(each.repeats == 5 and each.value for each in found)
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
-from headrace.bench.timing import Case, Spread, iterations_for, measure
+from headrace.bench.timing import Case, Spread, iterations_for, measure, measure_anew
 
 
 class Clock:
@@ -84,3 +87,34 @@ def test_a_machine_that_slows_down_shows_in_the_spread() -> None:
 
     spread = measure([Case("case", run)], rounds=5, seconds=1.0, clock=clock)["case"]
     assert (spread.min, spread.max) == (0.5, 1.0)
+
+
+def test_groups_are_made_anew_for_every_repeat() -> None:
+    clock, made, order = Clock(), [], []
+
+    def group(name: str, seconds: float) -> Any:
+        @contextmanager
+        def cases() -> Iterator[list[Case]]:
+            made.append(name)
+            plain = clock.case(name, seconds, work=10)
+
+            def run(count: int) -> None:
+                order.append(name)
+                plain.run(count)
+
+            yield [Case(name, run, 10)]
+            made.append(f"end of {name}")
+
+        return cases
+
+    told: list[tuple[int, int]] = []
+    groups = [group("a", 0.01), group("b", 0.02)]
+    found = measure_anew(
+        groups, rounds=5, seconds=0.1, clock=clock, announce=lambda *at: told.append(at)
+    )
+    assert made == ["a", "end of a", "b", "end of b"] * 5
+    assert order[-4:] == ["a", "a", "b", "b"]  # once before it is timed
+    assert found[0]["a"].median == pytest.approx(1000)
+    assert found[1]["b"].median == pytest.approx(500)
+    assert found[1]["b"].repeats == 5
+    assert told[-1] == (10, 10)
