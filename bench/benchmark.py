@@ -23,6 +23,9 @@ class Flags:
     json: bool = setting(False, "print the results as one JSON document on stdout")
     quick: bool = setting(False, "shorter runs: rougher figures in some seconds")
     out: str | None = setting(None, "also write the JSON document to this file")
+    plots: str | None = setting(
+        None, "also draw the figures, as PNG charts in this folder (needs matplotlib)"
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,8 +12,8 @@ from typing import Any
 
 from ..flags import UsageError, Verb
 from ..output import print_json
-from . import machine, results
-from .benchmark import Benchmark
+from . import machine, plots, results
+from .benchmark import Benchmark, Flags, Report
 
 # name: (module that holds its BENCHMARK, what it measures)
 BENCHMARKS = {
@@ -28,7 +28,10 @@ BENCHMARKS = {
     "staleness": ("staleness", "what old weights cost, by lag and correction"),
 }
 # name: (module that holds its `main(argv) -> int`, what it does)
-COMMANDS = {"compare": ("compare", "two runs of a benchmark: what moved beyond the noise")}
+COMMANDS = {
+    "all": ("everything", "all of them; with --quick those of less than two minutes together"),
+    "compare": ("compare", "two runs of a benchmark: what moved beyond the noise"),
+}
 
 
 def main(argv: list[str]) -> int:
@@ -38,22 +41,41 @@ def main(argv: list[str]) -> int:
         return 0 if argv else 2
     if argv[0] in COMMANDS:
         return int(_module(COMMANDS[argv[0]][0]).main(argv[1:]))
-    benchmark = _benchmark(argv[0])
+    benchmark = benchmark_named(argv[0])
     verb = Verb(f"bench {benchmark.name}", benchmark.summary, benchmark.flags, benchmark.example)
     flags = benchmark.flags(**verb.parse(argv[1:]))
+    checked_plots(flags)
     here = machine.describe(argv)
-    with _Progress() as progress:
-        report = benchmark.report(flags, progress.show)
-    results.print_report(report.title, here, report.results, report.ratios)
-    contents = results.document(here, report.results)
-    if flags.out is not None:
-        results.save(Path(flags.out), contents)
-    if flags.json:
-        print_json(contents)
+    finish(flags, here, run(benchmark, flags, here))
     return 0
 
 
-def _benchmark(name: str) -> Benchmark:
+def run(benchmark: Benchmark, flags: Any, here: dict[str, Any]) -> Report:
+    """Measures, and prints the tables on stderr."""
+    with _Progress() as progress:
+        report = benchmark.report(flags, progress.show)
+    results.print_report(report.title, here, report.results, report.ratios)
+    return report
+
+
+def checked_plots(flags: Flags) -> None:
+    """Says that charts cannot be drawn before anything is measured."""
+    if flags.plots is not None:
+        plots.check_plots()
+
+
+def finish(flags: Flags, here: dict[str, Any], report: Report) -> None:
+    """The document, where it was asked for: a file, charts, stdout."""
+    contents = results.document(here, report.results)
+    if flags.out is not None:
+        results.save(Path(flags.out), contents)
+    if flags.plots is not None:
+        plots.draw(Path(flags.plots), report.title, report.results)
+    if flags.json:
+        print_json(contents)
+
+
+def benchmark_named(name: str) -> Benchmark:
     """The benchmark of that name; its module is imported only now."""
     if name not in BENCHMARKS:
         known = [*BENCHMARKS, *COMMANDS]

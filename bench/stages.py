@@ -15,6 +15,7 @@ from ..trainers.collector import FusedCollector
 from ..trainers.config import DEFAULT_NUM_ENVS, TrainConfig, configure
 from ..trainers.environments import environments
 from ..trainers.learner import NativeLearner
+from ..trainers.parts import native_policy
 from ..trainers.policy import PolicySpec
 from ..trainers.seeds import TRAINING
 from .matmul import sgemm_peak
@@ -64,7 +65,7 @@ def results(widths: Sequence[int], steps: int, repeats: int, threads: int) -> li
     for _ in range(repeats):
         peaks.append(sgemm_peak(1))
         for width in widths:
-            profiles[width].append(profile(width, steps, threads))
+            profiles[width].append(profile(ENV, {"hidden": (width,)}, steps, threads))
     found = []
     for width in widths:
         shares = [each.shares() for each in profiles[width]]
@@ -91,13 +92,13 @@ def results(widths: Sequence[int], steps: int, repeats: int, threads: int) -> li
     return found
 
 
-def profile(width: int, steps: int, threads: int) -> Profile:
-    """Trains for `steps` with the clocks of the native stages on."""
-    config = configure(ENV, preset_of(ENV), {"hidden": (width,), "target": None})
+def profile(env: str, settings: Mapping[str, Any], steps: int, threads: int) -> Profile:
+    """Trains on a native environment for `steps` with the clocks of the native stages on."""
+    config = configure(env, preset_of(env), {**settings, "target": None})
     rows = config.num_envs or DEFAULT_NUM_ENVS
-    made = cast(VecEnv, environments(config, rows, threads, 1, TRAINING))  # CartPole is native
+    made = cast(VecEnv, environments(config, rows, threads, 1, TRAINING))
     with closing(made) as vec:
-        policy = PolicySpec.from_env(vec.spec_, config.hidden, config.activation, config.separate)
+        policy = native_policy(config, vec.spec_)
         collector = FusedCollector(vec, policy, profile=True, **_chosen(FusedCollector, config))
         learner = NativeLearner(policy, vec.pool, profile=True, **_chosen(NativeLearner, config))
         taken, started = 0, time.perf_counter()
@@ -111,6 +112,13 @@ def profile(width: int, steps: int, threads: int) -> Profile:
             for stage in collector.profile()
         }
     return Profile(spent, seconds * threads, taken * config.epochs, flops(policy))
+
+
+def steps_of(env: str) -> int:
+    """Steps of a profile: some updates, and no more than half a second of an idle machine."""
+    config = configure(env, preset_of(env), {})
+    rows = config.num_envs or DEFAULT_NUM_ENVS
+    return 20 * rows * config.horizon
 
 
 def flops(policy: PolicySpec) -> int:

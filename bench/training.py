@@ -13,14 +13,19 @@ from typing import Any
 from ..engine.cpus import available_cpus
 from ..trainers.settings import setting
 from ..trainers.train import TrainResult, train
-from . import stages
+from . import presets, stages
 from .batches import gymnasium_numpy, stepper, transitions_per_row
 from .benchmark import Announce, Benchmark, RepeatFlags, Report
 from .check import check_cartpole
+from .kernel_check import Oracle
+from .kernel_data import Minibatch
+from .native_kernels import NativeKernels
 from .results import Result
+from .shipped import HELP, chosen
 from .timing import Case, Spread, iterations_for
 
 ENV = "cartpole"
+CHECKED = 1024  # rows with which the kernels are checked
 WIDTHS = (32, 64, 128)  # of the policy's one hidden layer
 YARDSTICK_ENVS = 1024
 YARDSTICK_SECONDS = 0.2  # of one repeat
@@ -32,6 +37,9 @@ class TrainFlags(RepeatFlags):
     """The flags of `headrace bench train`."""
 
     seeds: int = setting(10, "how many seeds the time to solve is taken over", low=1, high=1000)
+    envs: str | None = setting(
+        None, f"instead of CartPole at several widths, the presets of: {HELP}"
+    )
 
 
 def run(*, rounds: int, steps: int, seeds: int, announce: Announce) -> list[Result]:
@@ -40,6 +48,7 @@ def run(*, rounds: int, steps: int, seeds: int, announce: Announce) -> list[Resu
     rounds: repeats of everything that is a rate; steps: of one training whose rate is taken;
     seeds: 1 .. seeds, each trained to the target.
     """
+    check_learning()
     threads = available_cpus()
     total = rounds * (len(WIDTHS) + 1) + seeds * (len(WIDTHS) + 1)
     done = 0
@@ -54,6 +63,17 @@ def run(*, rounds: int, steps: int, seeds: int, announce: Announce) -> list[Resu
     for width in WIDTHS:
         found.append(_time_to_solve(f"solve-{width}", {"hidden": (width,)}, seeds, threads, tick))
     return found + stages.results(WIDTHS, steps, rounds, threads)
+
+
+def check_learning() -> None:
+    """CheckFailed unless the environment, forward pass and gradient are what they should be."""
+    presets.check(ENV)
+    for width in WIDTHS:
+        data = Minibatch((width,), CHECKED)
+        oracle = Oracle(data)
+        with closing(NativeKernels(data, available_cpus())) as kernels:
+            oracle.check_forward(HEADRACE, kernels.forward())
+            oracle.check_gradient(HEADRACE, kernels.learn())
 
 
 def _train(folder: Path, **settings: Any) -> TrainResult:
@@ -136,6 +156,10 @@ def ratios(results: list[Result]) -> list[tuple[str, float]]:
 
 def report(flags: TrainFlags, announce: Announce) -> Report:
     """As the command line asks for it."""
+    if flags.envs is not None:
+        seeds = min(flags.seeds, 3) if flags.quick else flags.seeds
+        found = presets.run(chosen(flags.envs), seeds, announce)
+        return Report("Training by preset", found)
     found = run(
         rounds=flags.repeats,
         steps=400_000 if flags.quick else 2_000_000,
@@ -148,7 +172,8 @@ def report(flags: TrainFlags, announce: Announce) -> Report:
 BENCHMARK = Benchmark(
     "train",
     "Measures how fast headrace trains on CartPole at several widths, where the time goes, "
-    "and how long it takes to solve it, beside Gymnasium's mere stepping.",
+    "and how long it takes to solve it, beside Gymnasium's mere stepping; with --envs the same of "
+    "other presets, with steps and returns.",
     TrainFlags,
     "headrace bench train --seeds 20 --out bench/results/train.json",
     report,

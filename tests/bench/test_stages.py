@@ -48,7 +48,7 @@ def test_shares_add_up_to_the_threads_time() -> None:
 
 
 def test_a_real_profile() -> None:
-    found = profile(32, steps=50_000, threads=1)
+    found = profile("cartpole", {"hidden": (32,)}, steps=50_000, threads=1)
     shares = found.shares()
     assert found.rows >= 50_000
     assert min(shares["environment"], shares["forward"], shares["loss and backward"]) > 0
