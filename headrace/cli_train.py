@@ -12,6 +12,7 @@ from .output import print_json
 from .progress import display
 from .trainers.begin import preset_of
 from .trainers.config import TrainConfig, read_preset
+from .trainers.run import LAST
 from .trainers.settings import ConfigError, setting
 from .trainers.train import TrainResult, train
 
@@ -27,6 +28,11 @@ class TrainFlags(TrainConfig):
         positional=True,
     )
     resume: str | None = setting(None, "continue the run in this folder (instead of ENV)")
+    checkpoint: str = setting(
+        LAST,
+        "with --resume: continue from this checkpoint: last, best, or its number of steps; later "
+        "ones go at the first that is saved",
+    )
     json: bool = setting(False, "print the result as one JSON document on stdout")
     quiet: bool = setting(False, "show no progress")
 

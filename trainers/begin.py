@@ -15,7 +15,7 @@ from .config import OBJECT, TrainConfig, configure, reject_unknown
 from .environments import AnyVecEnv, default_rows, environments, name_of
 from .loggers import require_loggers
 from .parts import check_policy, lasting_policy, require_torch
-from .run import Run, RunError
+from .run import LAST, Run, RunError
 from .seeds import TRAINING
 from .session import Session
 from .settings import ConfigError, settings
@@ -28,6 +28,8 @@ RESUMABLE = (
     "threads",
     "device",
     "actor_device",
+    "eval_every",
+    "eval_episodes",
     "checkpoint_seconds",
     "keep_checkpoints",
     "tensorboard",
@@ -69,7 +71,7 @@ def begun(
         preset = None if base is not None or "params" in given else preset_of(env)
         raise _blamed(error, config, preset) from None
     try:
-        session = Session(config, vec, objects.policy)
+        session = Session(config, vec, objects.policy, objects.env)
         if objects.env is None:
             session.run = Run.create(config, name_of(vec))
             remember(config.env)
@@ -105,8 +107,10 @@ def _blamed(error: ArgumentError, config: TrainConfig, preset: Path | None) -> A
     return ConfigError(f"{preset}: {error}")
 
 
-def resumed(run: Run, env: str | None, given: dict[str, Any], objects: Objects) -> Session:
-    """A run continued from its newest checkpoint."""
+def resumed(
+    run: Run, env: str | None, given: dict[str, Any], objects: Objects, checkpoint: str = LAST
+) -> Session:
+    """A run continued from one of its checkpoints, see `Run.find`."""
     saved, before = run.read_config()
     check_policy(saved, given.pop("policy", None))
     if env is not None and lasting_env(env) != saved.env:
@@ -121,12 +125,14 @@ def resumed(run: Run, env: str | None, given: dict[str, Any], objects: Objects) 
             )
     config = saved.replace(**given)
     require_loggers(config)
-    state = run.load_state(run.latest())
+    step = run.find(checkpoint)
+    state = run.load_state(step)
     vec = _environments(config, objects.env)
     try:
-        session = Session(config, vec, objects.policy)
+        session = Session(config, vec, objects.policy, objects.env)
         session.run = run
-        _restore(session, state)
+        run.sweep()
+        _restore(session, state, run.checkpoint_path(step))
         _warn_of_build(before, session.build_table())
         run.write_config(config, session.build_table())
     except BaseException:
@@ -135,12 +141,11 @@ def resumed(run: Run, env: str | None, given: dict[str, Any], objects: Objects) 
     return session
 
 
-def _restore(session: Session, state: Mapping[str, Any]) -> None:
+def _restore(session: Session, state: Mapping[str, Any], checkpoint: Path) -> None:
     """RunError where the state is not of this run."""
     try:
         session.restore(state)
     except (KeyError, TypeError, ValueError) as error:
-        checkpoint = session.run.checkpoint_path(session.run.latest())
         raise RunError(f"{checkpoint} does not fit its run or is damaged: {error}") from error
 
 

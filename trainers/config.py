@@ -183,13 +183,22 @@ class TrainConfig:
         "with --async: what is done about rows of older weights: none, clip, vtrace or decoupled",
         choices=("none", "clip", "vtrace", "decoupled"),
     )
+    eval_every: int = setting(
+        0,
+        "steps between evaluations, in environments of their own, which find the best checkpoint "
+        "(0: none)",
+        low=0,
+    )
+    eval_episodes: int = setting(100, "whole episodes of each evaluation", low=1)
     checkpoint_seconds: float = setting(60.0, "seconds between checkpoints", above=0)
     tensorboard: bool = setting(False, "also log to TensorBoard, in <run>/tensorboard")
     wandb: bool = setting(
         False,
         "also log to Weights & Biases; WANDB_PROJECT, WANDB_ENTITY and WANDB_MODE=offline count",
     )
-    keep_checkpoints: int = setting(3, "how many of the newest checkpoints are kept", low=1)
+    keep_checkpoints: int = setting(
+        3, "how many of the newest checkpoints are kept, beside the best", low=1
+    )
 
     def __post_init__(self) -> None:
         check(self)

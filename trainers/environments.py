@@ -74,13 +74,19 @@ def environments(
         **params,
     )
     try:
-        seeds = world_seeds(seed, vec.worlds, stream)
-        # what seeds Python environments take differs: 31 bits suit all
-        vec.reset(seed=[int(s) >> 33 for s in seeds] if python else seeds)
+        reset(vec, seed, stream)
     except BaseException:
         vec.close()
         raise
     return vec
+
+
+def reset(vec: AnyVecEnv, seed: int, stream: int) -> None:
+    """Begins the first episodes again, each world's with its own seed."""
+    seeds = world_seeds(seed, vec.worlds, stream)
+    native = isinstance(vec, VecEnv)
+    # what seeds Python environments take differs: 31 bits suit all
+    vec.reset(seed=seeds if native else [int(s) >> 33 for s in seeds])
 
 
 def group_of(config: TrainConfig, rows: int, env: Any) -> int | None:

@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 
 from ..engine._core import MAX_THREADS
 from ..engine.errors import HeadraceError
+from ._native import StopFlag
 from .batch import Codec
 from .config import TrainConfig, label
 from .environments import AnyVecEnv, environments, name_of, whole_worlds
 from .parts import check_policy, make_player, native_policy
 from .policy import PolicySpec, TensorError
-from .run import Run, RunError, Tensors
+from .rollout import Stopped
+from .run import LAST, Run, RunError, Tensors
 from .seeds import EVALUATION, world_seeds
 from .settings import check, required, setting
 from .trust import check_env
@@ -43,9 +45,7 @@ class EvalConfig:
         high=2**63 - 1,
     )
     sample: bool = setting(False, "draw actions from the policy instead of taking the likeliest")
-    checkpoint: int | None = setting(
-        None, "step of the checkpoint to load (default: the newest)", low=0
-    )
+    checkpoint: str = setting(LAST, "the checkpoint to load: last, best, or its number of steps")
     threads: int | None = setting(
         None, "threads that step (default: every usable CPU)", low=1, high=MAX_THREADS
     )
@@ -59,6 +59,7 @@ class EvalConfig:
     )
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "checkpoint", str(self.checkpoint))  # a number will do
         check(self)
 
 
@@ -115,7 +116,7 @@ def load_agent(
     quoted = shlex.quote(str(folder.path))
     given = config.env if source is None else label(source)
     check_env(trained.env, given, f"headrace {verb} {quoted} --env {{env}}")
-    step = folder.latest() if config.checkpoint is None else config.checkpoint
+    step = folder.find(config.checkpoint)
     tensors = folder.load_policy(step)
     rows = whole_worlds(trained, rows, source)
     vec = environments(
@@ -154,7 +155,9 @@ def evaluate(run: str, **given: Any) -> EvalResult:
     config = EvalConfig(run=str(run), **given)
     agent = load_agent(config, min(config.episodes, MAX_ENVS), module=module, source=source)
     with closing(agent.vec):
-        returns, lengths = _play(agent.vec, agent.player, config)
+        returns, lengths = play(
+            agent.vec, agent.player, config.episodes, config.seed, sample=config.sample
+        )
     trained = agent.trained
     return EvalResult(
         env=trained.env,
@@ -203,16 +206,30 @@ def _check_fit(policy: PolicySpec, tensors: Tensors, checkpoint: Path) -> None:
             )
 
 
-def _play(vec: AnyVecEnv, player: Any, config: EvalConfig) -> tuple[Returns, Returns]:
+def play(
+    vec: AnyVecEnv,
+    player: Any,
+    episodes: int,
+    seed: int,
+    *,
+    sample: bool = False,
+    stop: StopFlag | None = None,
+) -> tuple[Returns, Returns]:
     """Returns and lengths, float64 [episodes] each: the first episode of every row, then the
-    second of every row, and so on; without those in which a row took no part."""
-    tally = _Tally(vec, quota=-(-config.episodes // vec.num_envs))
+    second of every row, and so on; without those in which a row took no part.
+
+    vec: just reset; player: see Agent; stop: breaks off once it is requested, with Stopped; the
+    others: see EvalConfig.
+    """
+    tally = _Tally(vec, quota=-(-episodes // vec.num_envs))
     arrays, obs = vec.buffers.arrays, vec.buffers.obs
-    key = int(world_seeds(config.seed, 1, EVALUATION)[0])
+    key = int(world_seeds(seed, 1, EVALUATION)[0])
     step = 0
     while tally.played.min() < tally.quota:
+        if stop is not None and stop.requested:
+            raise Stopped
         there = np.array(arrays.get("present", True), np.bool_)
-        actions = player.act(obs, arrays.get("mask"), greedy=not config.sample, seed=key, step=step)
+        actions = player.act(obs, arrays.get("mask"), greedy=not sample, seed=key, step=step)
         _, rewards, terminated, truncated, _ = vec.step(actions)
         _check_rewards(vec, rewards, step)
         step += 1
@@ -228,7 +245,7 @@ def _play(vec: AnyVecEnv, player: Any, config: EvalConfig) -> tuple[Returns, Ret
     if not there.any():
         raise HeadraceError(f"no agent of environment {name_of(vec)!r} took part in any episode")
     returns, lengths = tally.returns.ravel()[there], tally.lengths.ravel()[there]
-    return returns[: config.episodes], lengths[: config.episodes]
+    return returns[:episodes], lengths[:episodes]
 
 
 class _Tally:

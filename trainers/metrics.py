@@ -173,8 +173,10 @@ class Averages:
         version: int,
         episodes: EpisodeWindow,
         environment: Mapping[str, float],
+        evaluation: Mapping[str, float] | None = None,
     ) -> Line:
-        """One line, with the environment's own metrics; starts to average anew."""
+        """One line, with the environment's own metrics and those of an evaluation made just now;
+        starts to average anew."""
         passed = seconds - self.seconds
         times = self._times(passed)
         line: Line = {
@@ -192,6 +194,7 @@ class Averages:
             line["learner/lr"] = self._lr
             line["async/lag_max"] = self._lag_max
             line |= times
+        line |= evaluation or {}
         line |= {ENVIRONMENT + name: value for name, value in environment.items()}
         self.seconds, self.steps = seconds, steps
         self._start_line()

@@ -303,6 +303,15 @@ def lasting_policy(policy: str) -> str:
     return f"{Path(file).expanduser().resolve()}:{name}" if file.endswith(".py") else policy
 
 
+def make_actor(config: TrainConfig, policy: Any) -> Actor:
+    """Another actor of a run's policy (PolicySpec or TorchPolicy)."""
+    if config.policy == "native":
+        return NativeActor(policy, normalize_obs=config.normalize_obs)
+    from .torch_policy import TorchActor
+
+    return TorchActor(policy, normalize_obs=config.normalize_obs, device=config.actor_device)
+
+
 # ---- playing -----------------------------------------------------------------------------------
 
 

@@ -16,7 +16,8 @@ from .loggers import open_loggers
 from .metrics import Averages, Line, MetricsLog
 from .progress import Observer, Progress, Shown
 from .rollout import Stopped
-from .run import Run
+from .run import LAST, Run
+from .saving import Checkpoints
 from .session import Session, Update
 from .settings import ConfigError
 
@@ -58,6 +59,7 @@ class PPO:
         config: TrainConfig | Mapping[str, Any] | None = None,
         *,
         resume: str | Path | None = None,
+        checkpoint: str | int = LAST,
         **settings: Any,
     ) -> None:
         """Sets up everything; nothing is trained yet.
@@ -71,6 +73,8 @@ class PPO:
             config: a TrainConfig, which counts as it is, without the environment's preset; or
                 settings by name, which come before the preset.
             resume: the folder of a run to continue.
+            checkpoint: with `resume`: from which one, "last", "best" or its number of steps; the
+                later ones go at the first that is saved.
             **settings: fields of `TrainConfig`; they come before everything else.
 
         Raises:
@@ -85,12 +89,12 @@ class PPO:
             given["policy"] = policy
         if env is None and base is not None:
             env = base.env
-        self._session = _session(env, given, resume, base)
+        self._session = _session(env, given, resume, str(checkpoint), base)
         self._last: Update | None = None
         self._loop: Generator[None, None, None] = _nothing()  # that is under way
-        self._stopping = False
-        self._saved_steps = self._session.steps if resume is not None else -1
-        self._closed = False
+        self._evaluation: dict[str, float] = {}  # made after the last update
+        self._checkpoints = Checkpoints(self._session, resumed=resume is not None)
+        self._stopping = self._closed = False
         self._setup_seconds = time.perf_counter() - started
 
     # ---- where it stands -------------------------------------------------------------------
@@ -135,7 +139,7 @@ class PPO:
         """What a line of metrics says besides averages."""
         session = self._session
         where = session.seconds, session.steps, self.version
-        return *where, session.episodes, session.environment_metrics()
+        return *where, session.episodes, session.environment_metrics(), self._evaluation
 
     def result(self) -> TrainResult:
         """The figures of the run so far."""
@@ -178,35 +182,60 @@ class PPO:
         ):
             began = session.seconds, session.steps, session.stopwatch
             log, shown = MetricsLog(file, *began, loggers=loggers), Shown(*began)
-            save_due = session.seconds + self.config.checkpoint_seconds
-            while not (session.over or self._stopping or interruption.requested):
-                try:
-                    self._last = session.update()
-                except Stopped:
-                    break
-                if self._last is None:
-                    break
-                log.add(*self._last[:4])
-                if log.due(session.seconds):
-                    log.write(*self._where())
-                if session.seconds >= save_due:
-                    self.save()
-                    save_due = session.seconds + self.config.checkpoint_seconds
-                if observer is not None:
-                    shown.add(*self._last[:4])
-                    if shown.due(session.seconds):
-                        observer(self._progress(shown.line(*self._where())))
-                with session.clock.paused():
-                    yield
+            try:
+                while not (session.over or self._stopping or interruption.requested):
+                    if not self._update(log):
+                        break
+                    if observer is not None:
+                        self._show(shown, observer)
+                    with session.clock.paused():
+                        yield
+                if session.over:
+                    self._evaluate(log)
+            except Stopped:  # nothing of what was broken off is in the session
+                pass
             if session.steps > log.steps:
                 log.write(*self._where())
             checkpoint = self.save()
             if interruption.requested:
                 raise TrainingInterrupted(session.run.path, checkpoint)
 
+    def _update(self, log: MetricsLog) -> bool:
+        """One update and what is due after it; False where the target was reached instead."""
+        session = self._session
+        self._last, self._evaluation = session.update(), {}
+        if self._last is None:
+            return False
+        log.add(*self._last[:4])
+        if session.evaluator.due(self._last.began[1], session.steps):
+            self._evaluate(log)
+        if log.due(session.seconds):
+            log.write(*self._where())
+        if self._checkpoints.due:
+            self.save()
+        return True
+
+    def _evaluate(self, log: MetricsLog) -> None:
+        """Where there are evaluations: one, a line of metrics, and a checkpoint if it is the
+        best. It takes no time of training."""
+        session = self._session
+        if self.config.eval_every == 0 or self._evaluation:
+            return
+        with session.clock.paused():
+            self._evaluation = session.evaluator(session.learner.weights, session.stop)
+        log.write(*self._where())
+        self._checkpoints.evaluated(self._evaluation["eval/return"])
+
     def stop(self) -> None:
         """Ends the loop after the update that is under way."""
         self._stopping = True
+
+    def _show(self, shown: Shown, observer: Observer) -> None:
+        """Counts the last update in, and calls the observer when it is due."""
+        assert self._last is not None
+        shown.add(*self._last[:4])
+        if shown.due(self._session.seconds):
+            observer(self._progress(shown.line(*self._where())))
 
     def _progress(self, metrics: Line) -> Progress:
         session, config = self._session, self.config
@@ -225,13 +254,7 @@ class PPO:
 
     def save(self) -> Path:
         """Writes a checkpoint of everything that the rest of the run depends on; its folder."""
-        steps, tensors, state = self._session.state()
-        run = self._session.run
-        if steps == self._saved_steps:
-            return run.checkpoint_path(steps)
-        folder = run.save(steps, tensors, state, self.config.keep_checkpoints)
-        self._saved_steps = steps
-        return folder
+        return self._checkpoints.save()
 
     def close(self) -> None:
         """Saves what is not saved yet, and ends the environments and the threads."""
@@ -240,7 +263,7 @@ class PPO:
         self._closed = True
         self._loop.close()
         try:
-            if self._session.sound and self.steps > max(self._saved_steps, 0):
+            if self._checkpoints.behind:
                 self.save()
         finally:
             self._session.close()
@@ -265,14 +288,20 @@ def _nothing() -> Generator[None, None, None]:
 
 
 def _session(
-    env: Any, given: dict[str, Any], resume: str | Path | None, base: TrainConfig | None
+    env: Any,
+    given: dict[str, Any],
+    resume: str | Path | None,
+    checkpoint: str,
+    base: TrainConfig | None,
 ) -> Session:
     objects = Objects(_object(env, (str, Path)), _object(given.get("policy"), (str,)))
     name = None if env is None else label(env) if objects.env is not None else str(env)
     if objects.policy is not None:
         given["policy"] = label(objects.policy)
     if resume is not None:
-        return resumed(Run.open(resume), name, given, objects)
+        return resumed(Run.open(resume), name, given, objects, checkpoint)
+    if checkpoint != LAST:
+        raise ConfigError("checkpoint is of a run that is continued: add --resume RUN")
     if name is None:
         raise ConfigError("env is missing: name a shipped environment or a file of your own")
     return begun(name, given, objects, base)

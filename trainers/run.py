@@ -1,13 +1,11 @@
 """The folder of a run: configuration, metrics and checkpoints.
 
-    config.toml                        the resolved configuration and what was built
-    metrics.jsonl                      one JSON object a line, see metrics.py
-    checkpoints/<step>/policy.safetensors   weights and normalisation: equal policies, equal bytes
-    checkpoints/<step>/state.safetensors    everything else that resuming needs: arrays …
-    checkpoints/<step>/state.json           … and numbers
+    config.toml             the resolved configuration and what was built
+    metrics.jsonl           one JSON object a line, see metrics.py
+    checkpoints/<step>/     see checkpoint.py
+    checkpoints/best.json   which of them is the best, and by what
 
-A checkpoint is written under a temporary name and renamed, so that a folder with a number for
-a name is always whole. Opening a run only ever reads data: nothing in it is executed.
+Opening a run only ever reads data: nothing in it is executed.
 """
 
 from __future__ import annotations
@@ -15,28 +13,28 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ..engine.errors import ArgumentError, HeadraceError
+from . import checkpoint
+from .checkpoint import RunError, RunFolderError, Tensors
 from .config import TrainConfig, read_toml
 from .settings import ConfigError, key, member, settings
 
-Tensors = dict[str, NDArray[Any]]
+__all__ = ["Best", "Run", "RunError", "RunFolderError", "Tensors"]
+
+BEST, LAST = "best", "last"  # names of checkpoints beside their steps
 
 
-class RunError(HeadraceError):
-    """A run folder that is missing, in the way, incomplete or damaged."""
+@dataclasses.dataclass(frozen=True)
+class Best:
+    """The best checkpoint so far."""
 
-
-class RunFolderError(RunError, ArgumentError):
-    """The folder or checkpoint that was named is not there, or a folder is not free."""
+    steps: int  # its number
+    score: float  # mean return
+    evaluated: bool  # by an evaluation; else of the last 100 episodes of training
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,47 +141,94 @@ class Run:
             raise RunFolderError(f"run {self.path} holds no checkpoint yet")
         return steps[-1]
 
+    def best(self) -> Best | None:
+        """The best checkpoint; None where none is known, or it is gone."""
+        try:
+            best = Best(**json.loads(self._best_file.read_text()))
+        except (OSError, ValueError, TypeError):
+            return None
+        return best if best.steps in self.checkpoints() else None
+
+    def find(self, which: str) -> int:
+        """The step of the checkpoint that is called so: "best", "last", or its number.
+
+        Raises:
+            RunFolderError: there is none.
+        """
+        if which == LAST:
+            return self.latest()
+        if which == BEST:
+            best = self.best()
+            if best is None:
+                raise RunFolderError(
+                    f"run {self.path} has no best checkpoint: it was not evaluated, and had not "
+                    "finished 100 episodes at any checkpoint; take the last"
+                )
+            return best.steps
+        if not which.isdecimal():
+            raise ConfigError(f"checkpoint must be best, last or a number of steps, not {which!r}")
+        self._existing(int(which))
+        return int(which)
+
     def save(self, step: int, policy: Tensors, state: Mapping[str, Any], keep: int) -> Path:
-        """Writes checkpoint `step` and drops all but the newest `keep`; returns its folder.
+        """Writes checkpoint `step` and drops all but the newest `keep` and the best; returns its
+        folder.
 
         `state` is a nested dict of arrays, numbers, texts and None. RunError when the disk
         refuses; older checkpoints stay as they are.
         """
         target = self.checkpoint_path(step)
-        arrays, plain = flatten(state)
-        files = {
-            "policy.safetensors": _packed(policy),
-            "state.safetensors": _packed(arrays),
-            "state.json": json.dumps(plain, allow_nan=False).encode(),
-        }
-        temporary = target.with_name(f".{step}-{os.getpid()}")
-        try:
-            shutil.rmtree(temporary, ignore_errors=True)
-            temporary.mkdir(parents=True)
-            for name, data in files.items():
-                (temporary / name).write_bytes(data)
-            _discard(target)
-            temporary.rename(target)
-        except OSError as error:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise RunError(f"checkpoint {target} cannot be written: {error.strerror}") from error
+        checkpoint.write(target, policy, state)
+        best = self.best()
         for old in self.checkpoints()[:-keep]:
-            _discard(self.checkpoint_path(old))
+            if best is None or old != best.steps:
+                checkpoint.discard(self.checkpoint_path(old))
         return target
 
+    def forget_after(self, step: int) -> None:
+        """Removes the checkpoints of later steps: the run goes on from this one."""
+        for each in self.checkpoints():
+            if each > step:
+                checkpoint.discard(self.checkpoint_path(each))
+
+    def mark_best(self, best: Best) -> None:
+        """Notes the best checkpoint, which must be there; the next `save` drops the one before
+        it, unless it is among the newest."""
+        _write_atomically(self._best_file, json.dumps(dataclasses.asdict(best)).encode())
+
+    @property
+    def _best_file(self) -> Path:
+        return self.path / "checkpoints" / "best.json"
+
     def load_policy(self, step: int) -> Tensors:
-        """The tensors of checkpoint `step`'s policy by name."""
-        return _unpacked(self._existing(step) / "policy.safetensors")
+        """The tensors of checkpoint `step`'s policy by name. RunError for a damaged one."""
+        folder = self._existing(step)
+        try:
+            return checkpoint.read_policy(folder)
+        except RunError as error:
+            raise self._offering(error, step) from None
 
     def load_state(self, step: int) -> dict[str, Any]:
-        """The state of checkpoint `step`, nested as it was given to `save`."""
+        """The state of checkpoint `step`, nested as it was given to `save`. Errors likewise."""
         folder = self._existing(step)
-        file = folder / "state.json"
         try:
-            plain = json.loads(file.read_text())
-        except (OSError, ValueError) as error:
-            raise RunError(f"{file} is missing or damaged: {error}") from None
-        return unflatten(_unpacked(folder / "state.safetensors"), plain)
+            return checkpoint.read_state(folder)
+        except RunError as error:
+            raise self._offering(error, step) from None
+
+    def sweep(self) -> None:
+        """Removes what a process that was killed left half done."""
+        checkpoint.sweep(self.path / "checkpoints")
+
+    def _offering(self, error: RunError, step: int) -> RunError:
+        """The error of a checkpoint, with the one before it."""
+        earlier = [each for each in self.checkpoints() if each < step]
+        instead = (
+            f"the checkpoint before it is {earlier[-1]}: take it with --checkpoint {earlier[-1]}"
+            if earlier
+            else "the run has no earlier checkpoint"
+        )
+        return RunError(f"{error}; {instead}")
 
     def _existing(self, step: int) -> Path:
         folder = self.checkpoint_path(step)
@@ -191,34 +236,6 @@ class Run:
             there = ", ".join(map(str, self.checkpoints())) or "none"
             raise RunFolderError(f"run {self.path} has no checkpoint {step}; there are: {there}")
         return folder
-
-
-def flatten(state: Mapping[str, Any], prefix: str = "") -> tuple[Tensors, dict[str, Any]]:
-    """Splits a nested dict into (arrays, plain values), both flat with names like "a/b"."""
-    arrays: Tensors = {}
-    plain: dict[str, Any] = {}
-    for name, value in state.items():
-        if isinstance(value, Mapping):
-            more_arrays, more_plain = flatten(value, f"{prefix}{name}/")
-            arrays |= more_arrays
-            plain |= more_plain
-        elif isinstance(value, np.ndarray):
-            arrays[prefix + name] = value
-        else:
-            plain[prefix + name] = value.item() if isinstance(value, np.generic) else value
-    return arrays, plain
-
-
-def unflatten(arrays: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:
-    """The nested dict that `flatten` took apart."""
-    state: dict[str, Any] = {}
-    for name, value in (*arrays.items(), *plain.items()):
-        *path, last = name.split("/")
-        inner = state
-        for part in path:
-            inner = inner.setdefault(part, {})
-        inner[last] = value
-    return state
 
 
 def toml_lines(table: Mapping[str, Any]) -> str:
@@ -246,24 +263,6 @@ def _step_of(line: str) -> float:
         return float("inf")
 
 
-def _packed(tensors: Mapping[str, Any]) -> bytes:
-    from safetensors.numpy import save
-
-    return save({name: np.ascontiguousarray(array) for name, array in tensors.items()})
-
-
-def _unpacked(file: Path) -> Tensors:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
-    try:
-        return dict(load(file.read_bytes()))
-    except OSError as error:
-        raise RunError(f"{file} cannot be read: {error.strerror}") from error
-    except (SafetensorError, ValueError, KeyError) as error:
-        raise RunError(f"{file} is damaged, no safetensors file: {error}") from None
-
-
 def _write_atomically(file: Path, data: bytes) -> None:
     temporary = file.with_name(f".{file.name}-{os.getpid()}")
     try:
@@ -272,14 +271,6 @@ def _write_atomically(file: Path, data: bytes) -> None:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise RunError(f"{file} cannot be written: {error.strerror}") from error
-
-
-def _discard(folder: Path) -> None:
-    """Removes a checkpoint; under another name first, so that none is ever seen half gone."""
-    if folder.exists():
-        doomed = folder.with_name(f".old-{folder.name}-{os.getpid()}")
-        folder.rename(doomed)
-        shutil.rmtree(doomed, ignore_errors=True)
 
 
 def _fresh_folder(parent: Path, name: str) -> Path:

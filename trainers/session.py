@@ -18,6 +18,7 @@ from .build import build_table
 from .config import TrainConfig
 from .environments import AnyVecEnv, environment_metrics
 from .episodes import EpisodeWindow
+from .evaluator import Evaluator
 from .learner import LearnStats
 from .parts import make_parts, make_source
 from .rollout import NonFiniteError, Stopped
@@ -87,6 +88,7 @@ class Session:
     Attributes:
         config, vec: of the run; its environments.
         policy, learner: what is trained, with what.
+        evaluator: plays with the policy as it is.
         episodes, steps: the last episodes, actions that agents took.
         clock, seconds: of training; where it stood at the end of the last update.
         stopwatch: where that time goes.
@@ -97,8 +99,10 @@ class Session:
 
     run: Run  # the folder; set once everything else is there
 
-    def __init__(self, config: TrainConfig, vec: AnyVecEnv, module: Any = None) -> None:
-        """module: of `make_parts`."""
+    def __init__(
+        self, config: TrainConfig, vec: AnyVecEnv, module: Any = None, source: Any = None
+    ) -> None:
+        """module: of `make_parts`; source: of `environments`."""
         self.config, self.vec = config, vec
         self.stop = StopFlag()
         self.policy, self.collector, self.learner, self._pool = make_parts(
@@ -106,6 +110,7 @@ class Session:
         )
         self._source = make_source(config, self.collector, self.learner)
         self.stopwatch = stopwatch(self.collector, self.learner, asynchronous=config.async_)
+        self.evaluator = Evaluator(config, self.policy, source)
         self.episodes = EpisodeWindow()
         self.steps = 0
         self.clock, self.seconds = Clock(), 0.0
@@ -123,6 +128,7 @@ class Session:
     def close(self) -> None:
         """Ends the environments and the threads."""
         self._source.close()
+        self.evaluator.close()
         self.vec.close()
         if self._pool is not None:
             self._pool.close()

@@ -9,6 +9,7 @@ from typing import Any
 from .metrics import Line
 from .ppo import PPO, TrainResult
 from .progress import Observer
+from .run import LAST
 
 Callback = Callable[[Line], Any]
 
@@ -17,6 +18,7 @@ def train(
     env: Any = None,
     *,
     resume: str | Path | None = None,
+    checkpoint: str | int = LAST,
     observer: Observer | None = None,
     callbacks: Iterable[Callback] = (),
     **given: Any,
@@ -28,9 +30,11 @@ def train(
             ("gymnasium:LunarLander-v3"), a class or function that makes one, or a list of
             functions. May be left out with `resume`, unless it is an object of Python, or a file
             that was never trained with on this computer, or has changed since.
-        resume: the folder of a run to continue from its newest checkpoint. Only steps, target,
-            threads, devices and how checkpoints are kept may then be given; and `policy`, which
-            must be, where it is a file or an object of yours: opening a run executes nothing.
+        resume: the folder of a run to continue. Only steps, target, threads, devices, evaluations
+            and how checkpoints are kept may then be given; and `policy`, which must be, where it
+            is a file or an object of yours: opening a run executes nothing.
+        checkpoint: with `resume`: from which one, "last", "best" or its number of steps; the
+            later ones go at the first that is saved.
         observer: called with a `Progress` about ten times a second.
         callbacks: each is called after every update with its metrics, by the names of
             docs/metrics.md; one that returns False ends the run, as if its steps were used up.
@@ -49,7 +53,7 @@ def train(
         TrainingInterrupted: Ctrl-C or SIGTERM; a checkpoint was saved.
     """
     called = tuple(callbacks)
-    with PPO(env, resume=resume, **given) as ppo:
+    with PPO(env, resume=resume, checkpoint=checkpoint, **given) as ppo:
         for _ in ppo.updates(observer):
             if called:
                 metrics = ppo.metrics

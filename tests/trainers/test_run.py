@@ -1,13 +1,16 @@
 """The run folder: what is written can be read, is never half there, and never runs code."""
 
+import hashlib
 import json
 import pickle
 
 import numpy as np
 import pytest
 
+from headrace.engine.errors import ArgumentError
+from headrace.trainers.checkpoint import flatten, unflatten
 from headrace.trainers.config import TrainConfig, read_toml
-from headrace.trainers.run import Run, RunError, RunFolderError, flatten, toml_lines, unflatten
+from headrace.trainers.run import Best, Run, RunError, RunFolderError, toml_lines
 
 POLICY = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.zeros(2, np.float32)}
 STATE = {
@@ -118,26 +121,83 @@ def test_missing_checkpoint_names_those_that_are_there(run):
         run.load_policy(65)
 
 
-@pytest.mark.parametrize("damage", [b"", b"\x10", b"junk" * 9, pickle.dumps({"w": 1})])
-def test_damaged_policy_is_refused_by_name(run, damage):
-    file = run.save(64, POLICY, STATE, keep=3) / "policy.safetensors"
-    file.write_bytes(damage)
-    with pytest.raises(RunError, match=r"policy\.safetensors is damaged"):
-        run.load_policy(64)
+DAMAGES = {
+    "empty": lambda data: b"",
+    "a byte": lambda data: b"\x10",
+    "junk": lambda data: b"junk" * 9,
+    "a pickle": lambda data: pickle.dumps({"w": 1}),
+    "truncated": lambda data: data[:-4],
+    "one bit": lambda data: data[:-1] + bytes([data[-1] ^ 1]),
+}
 
 
-def test_truncated_policy_is_refused_by_name(run):
-    file = run.save(64, POLICY, STATE, keep=3) / "policy.safetensors"
-    file.write_bytes(file.read_bytes()[:-4])
-    with pytest.raises(RunError, match=r"policy\.safetensors is damaged"):
-        run.load_policy(64)
+@pytest.mark.parametrize("name", ["policy.safetensors", "state.safetensors", "state.json"])
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
+@pytest.mark.parametrize("summed", [True, False])
+def test_a_damaged_file_is_refused_by_name(run, name, damage, summed):
+    folder = run.save(64, POLICY, STATE, keep=3)
+    (folder / name).write_bytes(damage((folder / name).read_bytes()))
+    if not summed:
+        (folder / "SHA256SUMS").unlink()
+        if damage is DAMAGES["one bit"] and name != "state.json":
+            return  # nothing could tell
+    load = run.load_policy if name.startswith("policy") else run.load_state
+    with pytest.raises(RunError, match=rf"64/{name} is damaged.*; the run has no earlier check"):
+        load(64)
 
 
-def test_damaged_state_is_refused_by_name(run):
-    file = run.save(64, POLICY, STATE, keep=3) / "state.json"
-    file.write_text("{")
-    with pytest.raises(RunError, match=r"state\.json is missing or damaged"):
+def test_a_missing_file_is_named(run):
+    folder = run.save(64, POLICY, STATE, keep=3)
+    (folder / "state.json").unlink()
+    with pytest.raises(RunError, match=r"64/state\.json is missing"):
         run.load_state(64)
+
+
+def test_the_checkpoint_before_a_damaged_one_is_offered(run):
+    for step in (64, 128, 192):
+        folder = run.save(step, POLICY, STATE, keep=3)
+    (folder / "state.safetensors").write_bytes(b"")
+    (folder / "policy.safetensors").write_bytes(b"")
+    for load in (run.load_policy, run.load_state):
+        with pytest.raises(RunError, match="before it is 128: take it with --checkpoint 128"):
+            load(192)
+    assert run.load_state(128)["steps"] == 64
+
+
+def test_sums_are_those_of_sha256sum(run):
+    folder = run.save(64, POLICY, STATE, keep=3)
+    for line in (folder / "SHA256SUMS").read_text().splitlines():
+        digest, name = line.split("  ")
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
+
+
+def test_the_best_checkpoint_is_kept_and_found(run):
+    with pytest.raises(RunFolderError, match="has no best checkpoint"):
+        run.find("best")
+    for step in (64, 128, 192, 256):
+        run.save(step, POLICY, STATE, keep=2)
+        if step == 128:
+            run.mark_best(Best(128, 7.5, evaluated=True))
+    assert run.checkpoints() == [128, 192, 256]
+    assert run.best() == Best(128, 7.5, evaluated=True)
+    assert [run.find(which) for which in ("best", "last", "192")] == [128, 256, 192]
+    run.forget_after(192)
+    assert run.checkpoints() == [128, 192]
+    with pytest.raises(RunError, match="has no checkpoint 256; there are: 128, 192"):
+        run.find("256")
+    with pytest.raises(ArgumentError, match="checkpoint must be best, last or a number"):
+        run.find("newest")
+    run.mark_best(Best(256, 7.5, evaluated=True))
+    assert run.best() is None
+
+
+def test_what_was_left_half_done_is_swept(run):
+    run.save(64, POLICY, STATE, keep=3)
+    (run.path / "checkpoints" / ".128-7").mkdir()
+    (run.path / "checkpoints" / ".old-32-7").mkdir()
+    (run.path / "checkpoints" / ".best.json-7").touch()
+    run.sweep()
+    assert [e.name for e in (run.path / "checkpoints").iterdir()] == ["64"]
 
 
 def test_damaged_configuration_is_refused_by_name(run):

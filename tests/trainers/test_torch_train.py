@@ -88,6 +88,7 @@ def test_tensors_of_another_policy_are_refused():
     target = small.checkpoint_path(small.latest()) / "policy.safetensors"
     source = large.checkpoint_path(large.latest()) / "policy.safetensors"
     target.write_bytes(source.read_bytes())
+    target.with_name("SHA256SUMS").unlink()
     with pytest.raises(RunError, match="does not fit this run: tensor"):
         evaluate("small")
 

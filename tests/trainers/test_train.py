@@ -249,7 +249,7 @@ def test_every_setting_is_taken():
         "gamma": 0.9, "gae_lambda": 0.8, "clip": 0.01, "vf_clip": 1e-4, "vf_coef": 1.0,
         "ent_coef": 0.1, "max_grad_norm": 1.0, "normalize_obs": False,
         "normalize_reward": False, "normalize_advantage": False, "checkpoint_seconds": 5.0,
-        "keep_checkpoints": 1, "run_dir": "r",
+        "keep_checkpoints": 1, "run_dir": "r", "eval_every": 500, "eval_episodes": 3,
     }  # fmt: skip
     elsewhere = {"env", "policy", "batch_size", "fill", *TORCH_ONLY}  # see test_torch_train.py
     elsewhere |= {"async_", *ASYNC_ONLY}  # see test_pipeline_train.py
@@ -258,6 +258,7 @@ def test_every_setting_is_taken():
     assert set(changed) == {f.name for f in dataclasses.fields(config)} - elsewhere
     base = weights(headrace.train("cartpole", **{**changed, "run_dir": "base"}))
     neutral = {"threads", "target", "checkpoint_seconds", "keep_checkpoints", "run_dir"}
+    neutral |= {"eval_every", "eval_episodes"}
     for name in changed.keys() - neutral - {"steps"}:
         rest = {k: v for k, v in changed.items() if k not in (name, "run_dir")}
         default = 128 if name == "num_envs" else getattr(config, name)

@@ -94,11 +94,11 @@ def test_metrics_line_averages_updates_and_uses_documented_names():
     log.add(stats(3.0), lr=0.1, collect=0.1, learn=0.3)
     assert not log.due(0.005)
     assert log.due(1.0)
-    log.write(1.0, 500, 2, episodes, {})
+    log.write(1.0, 500, 2, episodes, {}, dict.fromkeys(EVALUATED, 5.0))
     episodes.add(np.array([4.0]), np.array([9]))
     log.write(2.0, 800, 2, episodes, {"goals": 2.5})
     first, second = map(json.loads, file.getvalue().splitlines())
-    assert set(first) == set(METRICS) - set(EVALUATED)
+    assert set(first) == set(METRICS)
     assert first["loss/policy"] == 2.0
     assert first["learner/lr"] == 0.1
     assert first["sps"] == 500.0
@@ -110,7 +110,8 @@ def test_metrics_line_averages_updates_and_uses_documented_names():
     assert second["episode/return"] == 4.0
     assert second["episode/length"] == 9.0
     assert second["env/goals"] == 2.5
-    assert "loss/policy" not in second
+    assert first["eval/return"] == 5.0
+    assert not {"loss/policy", "eval/return"} & set(second)
 
 
 def test_metrics_page_documents_each_metric_once():

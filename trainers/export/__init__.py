@@ -17,6 +17,7 @@ from ..batch import Codec
 from ..environments import name_of
 from ..evaluate import EvalConfig, load_agent
 from ..policy import PolicySpec
+from ..run import LAST
 from ..settings import ConfigError, check, required, setting
 from . import c_header, network, ports
 
@@ -37,9 +38,7 @@ class ExportConfig:
     name: str | None = setting(
         None, "begins every name in the C header (default: <environment>_policy)"
     )
-    checkpoint: int | None = setting(
-        None, "step of the checkpoint to load (default: the newest)", low=0
-    )
+    checkpoint: str = setting(LAST, "the checkpoint to load: last, best, or its number of steps")
     env: str | None = setting(
         None,
         "the environment's file, where the run has one of your own with which nobody has trained "
@@ -50,6 +49,7 @@ class ExportConfig:
     )
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "checkpoint", str(self.checkpoint))  # a number will do
         check(self)
         if self.name is not None and c_header.identifier(self.name) != self.name:
             raise ConfigError(
