@@ -70,7 +70,10 @@ class LiveDisplay:
         self._due, self._drawn = 0.0, False
 
     def __enter__(self) -> LiveDisplay:
+        from rich.text import Text
+
         self._live.start()
+        self._live.update(Text("setting up …", "dim"), refresh=True)  # until the first update
         return self
 
     def __exit__(self, *_: object) -> None:

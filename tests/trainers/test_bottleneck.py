@@ -209,7 +209,7 @@ def test_native_runs_built_to_be_bound(mode, env, settings, bottleneck, tmp_path
 @pytest.mark.parametrize("mode", ["sync", "async"])
 @pytest.mark.parametrize(
     ("settings", "bottleneck"),
-    [({}, "inference"), ({"epochs": 50, "minibatches": 4, "steps": 2 * 1024}, "learner")],
+    [({}, "inference"), ({"epochs": 40, "minibatches": 4, "steps": 6 * 1024}, "learner")],
 )
 def test_a_policy_that_acts_for_few_rows_at_a_time(mode, settings, bottleneck, tmp_path):
     pytest.importorskip("torch")
