@@ -33,7 +33,7 @@ class ScaleFlags:
         "gains 10 %)",
     )
     envs_per_replica: tuple[int, ...] | None = setting(
-        None, "environments of each replica (default: 64,256,1024; 4,16 in Python)"
+        None, "environments of each replica (default: 64,256,1024; 4,16,64 in Python)"
     )
     hidden: tuple[int, ...] | None = setting(
         None, "widths of the policy's hidden layers (default: the preset's)"
@@ -68,7 +68,8 @@ def main(argv: list[str]) -> int:
     from .bench.scale.report import Findings, print_findings, whole_document
 
     if flags.plots is not None:
-        from .bench.scale.plot import check_plots, plot
+        from .bench.plots import check_plots
+        from .bench.scale.plot import plot
 
         check_plots()
     here = {**machine.describe([]), "command": shlex.join(["headrace", "scale", *argv])}

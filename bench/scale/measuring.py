@@ -24,8 +24,9 @@ from ..timing import Case, Spread, iterations_for, measure
 from .choice import Point
 from .waiting import Waiting
 
-NATIVE_ENVS, PYTHON_ENVS = (64, 256, 1024), (4, 16)  # per replica
-HORIZON_NATIVE, HORIZON_PYTHON = 32, 8  # steps of each row in one iteration
+NATIVE_ENVS, PYTHON_ENVS = (64, 256, 1024), (4, 16, 64)  # per replica
+HORIZON = 32  # steps of each row in one iteration; in Python as many as make PYTHON_STEPS
+PYTHON_STEPS = 128  # of each replica
 MOST = 16  # replicas that are tried unasked
 WORTH = 0.10  # gain of a doubling after which another is tried
 SOURCES = {"waiting": Waiting}
@@ -144,7 +145,7 @@ def _open(stack: ExitStack, config: TrainConfig, replicas: int, envs: int) -> Se
     config = config.replace(
         num_envs=rows,
         threads=1 if python else replicas,
-        horizon=HORIZON_PYTHON if python else HORIZON_NATIVE,
+        horizon=max(1, PYTHON_STEPS // envs) if python else HORIZON,
         minibatches=1,
         batch_size=max(1, envs // 2) if python else None,  # so that workers step meanwhile
     )

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
-from ...engine.errors import ArgumentError
 from ..results import ResultsError
 from .report import Findings
-
-
-def check_plots() -> None:
-    """ArgumentError in one sentence where matplotlib is not installed."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise ArgumentError("--plots needs matplotlib: pip install 'headrace[plots]'")
 
 
 def plot(found: Findings, title: str, path: Path) -> None:

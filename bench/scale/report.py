@@ -171,8 +171,8 @@ def _law_lines(found: Findings) -> str:
     law = found.law
     counts = ", ".join(map(str, found.fitted))
     lines = [
-        f"Fitted to {counts} replicas: {100 * law.serial:.2g} % of the work is serial, crosstalk "
-        f"{law.crosstalk:.2g} (Universal Scalability Law)."
+        f"Fitted to {counts} replicas: {100 * min(law.serial, 1):.3g} % of the work is serial, "
+        f"crosstalk {law.crosstalk:.2g} (Universal Scalability Law)."
     ]
     if found.checks:
         told = ", ".join(f"{c.replicas}: {100 * c.error:+.0f} %" for c in found.checks)
