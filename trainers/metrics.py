@@ -99,11 +99,11 @@ METRICS: dict[str, Metric] = {
     ),
     "eval/return": Metric(
         "reward",
-        "mean return of the last evaluation, on environments of its own; absent without one",
+        "mean return of an evaluation's episodes (--eval-every), in the line written after it",
         "near episode/return or above it",
     ),
-    "eval/length": Metric("steps", "mean length of that evaluation's episodes; absent likewise"),
-    "eval/episodes": Metric("episodes", "how many they were; absent likewise"),
+    "eval/length": Metric("steps", "mean length of these episodes"),
+    "eval/episodes": Metric("episodes", "how many they were"),
     "time/environment": Metric(
         "share",
         "share of the workers' time since the line before spent stepping environments, or waiting "

@@ -231,10 +231,11 @@ class PPO:
         self._stopping = True
 
     def _show(self, shown: Shown, observer: Observer) -> None:
-        """Counts the last update in, and calls the observer when it is due."""
+        """Counts the last update in; calls the observer when it is due or there is an evaluation
+        to tell of."""
         assert self._last is not None
         shown.add(*self._last[:4])
-        if shown.due(self._session.seconds):
+        if shown.due(self._session.seconds) or self._evaluation:
             observer(self._progress(shown.line(*self._where())))
 
     def _progress(self, metrics: Line) -> Progress:
