@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 PLAIN_SECONDS = 10.0  # between two plain lines
-DRAWING_SHARE = 0.01  # of the time, at most, that is spent on drawing, but
+DRAWING_SHARE = 0.005  # of the time, at most, that is spent on drawing, but
 SELDOM_SECONDS = 2.0  # at least this often
 
 
