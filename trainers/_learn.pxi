@@ -4,6 +4,16 @@
 PAST = ("obs", "valid", "done", "states")  # arrays of a rollout that hr_past keeps
 
 
+cdef int check_room(needed, horizon) except -1:
+    """ArgumentError before sequences take more memory than there is."""
+    available = available_memory()
+    if available is not None and needed > available:
+        raise ArgumentError(
+            f"learning from {horizon} steps would need {show_bytes(needed)} of memory, of which "
+            f"{show_bytes(available)} are available: use a shorter horizon")
+    return 0
+
+
 cdef class Learner:
     """An hr_learner: parameters, Adam's moments and the scratch of the gradient."""
 
@@ -65,6 +75,7 @@ cdef class Learner:
             l.order = <int32_t *>data(self.order)
         size = hr_learn_scratch(net, rollout.ro.horizon)
         if self.scratch is None or l.scratch_size < size:
+            check_room(size * self.workers.threads, rollout.ro.horizon)
             self.scratch = aligned(size * self.workers.threads, np.uint8)
             l.scratch, l.scratch_size = <char *>data(self.scratch), size
         if self.recall and self.past is None:

@@ -15,6 +15,7 @@ cimport numpy as cnp
 import numpy as np
 
 from ..engine.errors import ArgumentError
+from ..engine.memory import available_memory, show_bytes
 
 cnp.import_array()
 

@@ -207,6 +207,13 @@ def test_gradients_do_not_depend_on_threads(workers):
     pool.close()
 
 
+def test_sequences_too_long_for_the_memory_are_refused(monkeypatch):
+    policy, params, ro, _ = case(0)
+    monkeypatch.setattr(_native, "available_memory", lambda: 1000)
+    with pytest.raises(ArgumentError, match="learning from 11 steps would need"):
+        make_learner(policy, params).gradient(ro, 0.01)
+
+
 # ---- parameters --------------------------------------------------------------------------
 
 
