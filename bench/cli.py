@@ -25,6 +25,7 @@ BENCHMARKS = {
     "kernels": ("kernels", "the trainer's kernels against torch, eager and compiled"),
     "ladder": ("ladder", "what asynchrony gains where steps take a heavy-tailed time"),
     "peers": ("peers.benchmark", "headrace beside what people use today, each in its own venv"),
+    "vec": ("vec", "Python environments in worker processes, beside bare loops and peers"),
     "staleness": ("staleness", "what old weights cost, by lag and correction"),
 }
 # name: (module that holds its `main(argv) -> int`, what it does)
