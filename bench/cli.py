@@ -24,6 +24,7 @@ BENCHMARKS = {
     "train": ("training", "how fast CartPole is learnt, where the time goes, seconds to solve"),
     "kernels": ("kernels", "the trainer's kernels against torch, eager and compiled"),
     "ladder": ("ladder", "what asynchrony gains where steps take a heavy-tailed time"),
+    "overlap": ("overlap", "what asynchrony costs where nothing waits"),
     "peers": ("peers.benchmark", "headrace beside what people use today, each in its own venv"),
     "vec": ("vec", "Python environments in worker processes, beside bare loops and peers"),
     "staleness": ("staleness", "what old weights cost, by lag and correction"),

@@ -2,6 +2,7 @@
 
 headrace bench staleness --out bench/results/staleness.json
 headrace bench ladder --out bench/results/ladder.json
+headrace bench overlap --out bench/results/overlap.json
 python tools/async_tables.py            # --check only compares
 """
 
@@ -74,7 +75,24 @@ def ladder_table(document: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-TABLES = {"staleness": staleness_table, "ladder": ladder_table}
+def overlap_table(document: dict[str, Any]) -> str:
+    """One environment a line: both speeds and their ratio."""
+    cells = {each["name"]: each for each in document["results"]}
+    lines = [
+        f"| {machine_of(document)} | in turn, M steps/s | `--async`, M steps/s | ratio |",
+        "|---|--:|--:|--:|",
+    ]
+    for env in dict.fromkeys(each["env"] for each in document["results"]):
+        turn, ahead = cells[f"{env}-sync"], cells[f"{env}-async"]
+        ratio = ahead["median"] / turn["median"]
+        shown = " | ".join(
+            figure({k: each[k] / 1e6 for k in ("min", "median", "max")}) for each in (turn, ahead)
+        )
+        lines.append(f"| {env} | {shown} | {ratio:.2f} |")
+    return "\n".join(lines)
+
+
+TABLES = {"staleness": staleness_table, "ladder": ladder_table, "overlap": overlap_table}
 
 
 def main() -> int:
