@@ -21,6 +21,8 @@ from .session import Session
 from .settings import ConfigError, settings
 from .trust import check_env, lasting_env, remember
 
+PRESETS = Path(__file__).parent / "presets"  # of environments that are not ours
+
 # What may change when a run is resumed.
 RESUMABLE = (
     "steps",
@@ -45,7 +47,12 @@ class Objects(NamedTuple):
 
 
 def preset_of(env: str | Path) -> Path | None:
-    """The preset beside the environment's file: cartpole.toml beside cartpole.c, if it is there."""
+    """The preset beside the environment's file: cartpole.toml beside cartpole.c, if it is there;
+    of a Gymnasium id, one in trainers/presets with the name of the environment or its family."""
+    kind, _, name = str(env).partition(":")
+    if kind == "gymnasium":
+        preset = PRESETS / f"{re.split('-v[0-9]+$|/', name)[0]}.toml"
+        return preset if preset.is_file() else None
     known = registered().get(str(env))
     source = known.path if known else Path(env).expanduser()
     preset = source.with_suffix(".toml")

@@ -13,6 +13,7 @@ from ..engine.processes.sources import is_python
 from ..engine.processes.vector import ProcessVecEnv
 from ..engine.resolve import is_native_class, resolve
 from ..engine.vector import VecEnv
+from .atari import preparation
 from .config import DEFAULT_NUM_ENVS, PYTHON_NUM_ENVS, TrainConfig
 from .seeds import world_seeds
 from .settings import ConfigError, load_params
@@ -72,6 +73,7 @@ def environments(
         batch_size=group_of(config, rows, env),
         copy=False,
         **params,
+        **preparation(env, params),
     )
     try:
         reset(vec, seed, stream)

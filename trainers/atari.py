@@ -1,0 +1,25 @@
+"""Atari games as agents see them: Gymnasium's preprocessing around ALE's environments."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+FRAMES = 4  # of the game, in one step of the agent; and that one observation shows
+SIZE = 42  # pixels of a picture's side
+
+
+def preparation(env: Any, params: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of make_vec for an Atari game by its id; none for anything else.
+
+    Each step is FRAMES frames of the game, the observation the last FRAMES steps in grey, uint8
+    [FRAMES, SIZE, SIZE]. Sticky actions are the id's own (v5: 0.25). A `frameskip` among the
+    parameters leaves the environment as it is.
+    """
+    if not isinstance(env, str) or not env.startswith("gymnasium:ALE/") or "frameskip" in params:
+        return {}
+    from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
+
+    prepared = functools.partial(AtariPreprocessing, frame_skip=FRAMES, screen_size=SIZE)
+    stacked = functools.partial(FrameStackObservation, stack_size=FRAMES)
+    return {"frameskip": 1, "wrappers": (prepared, stacked)}
