@@ -9,7 +9,7 @@ import numpy as np
 
 from ..engine import _core
 from ..trainers import _native
-from ..trainers.policy import from_tiles, to_tiles
+from ..trainers.tiles import from_tiles, to_tiles
 from .kernel_data import (
     BETAS,
     CLIP,

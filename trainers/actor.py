@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._native import Net, Weights
-from .policy import OBS_CLIP, PolicySpec, from_tiles, to_tiles
+from .policy import OBS_CLIP, PolicySpec
+from .tiles import from_tiles, to_tiles
 
 Floats = NDArray[np.float32]
 

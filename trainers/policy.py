@@ -22,9 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.errors import ArgumentError
-from ..engine.spec import EnvSpec, FieldSpec
-from . import _native
+from ..engine.spec import EnvSpec
+from . import _native, description
 from ._native import Net, Weights
+from .tiles import from_tiles, mask_tiles, to_tiles
 
 Params = NDArray[np.float32]
 
@@ -36,10 +37,6 @@ VALUE_GAIN = 1.0
 MEMORY_GAIN = 1.0
 GATE_BIAS = (-4.0, 0.0)  # of the first and the last unit: they remember for different whiles
 MEMORIES = ("none", "mingru")
-
-_ACTIVATIONS = {"tanh": 1, "relu": 2}  # hr_activation
-_MINGRU = 3
-_DTYPES = ["float32", "uint8", "int8", "int16", "int32", "float64", "int64"]  # hr_dtype
 
 
 class TensorError(ArgumentError):
@@ -61,7 +58,7 @@ class Head:
         return self.size or 1
 
 
-class _Names(NamedTuple):
+class Names(NamedTuple):
     """Names of tensors."""
 
     trunk: str  # of the shared hidden layers
@@ -116,7 +113,7 @@ class PolicySpec:
             raise ArgumentError(
                 f"hidden has {len(widths)} layers: at most {_native.MAX_DEPTH} are supported"
             )
-        if activation not in _ACTIVATIONS:
+        if activation not in description.ACTIVATIONS:
             raise ArgumentError(f"activation is {activation!r}: expected 'tanh' or 'relu'")
         if memory not in MEMORIES:
             raise ArgumentError(f"memory is {memory!r}: expected 'none' or 'mingru'")
@@ -152,7 +149,7 @@ class PolicySpec:
     @cached_property
     def features(self) -> int:
         """Length of the encoded observation."""
-        return sum(field.size * _per_element(field) for field in self.env.obs_fields)
+        return sum(field.size * description.per_element(field) for field in self.env.obs_fields)
 
     @cached_property
     def outputs(self) -> int:
@@ -176,14 +173,14 @@ class PolicySpec:
                 width = out
             return width
 
-        actions, heads = self.outputs - 1, self._names.heads
+        actions, heads = self.outputs - 1, self.names.heads
         if self.separate:
             for name, outputs in (("policy", actions), ("value", 1)):
                 width = add_trunk(f"{name}_trunk")
                 add(f"{name}.weight", outputs, width)
                 add(f"{name}.bias", outputs)
         else:  # the last layers lie side by side: one matrix to the kernels
-            width = add_trunk(self._names.trunk)
+            width = add_trunk(self.names.trunk)
             if self.state_size:
                 add("core.input.weight", 2 * self.state_size, width)
                 add("core.input.bias", 2 * self.state_size)
@@ -198,9 +195,9 @@ class PolicySpec:
         return tuple(found)
 
     @property
-    def _names(self) -> _Names:
+    def names(self) -> Names:
         """As the torch module of the same shape has them: MLP, or Recurrent."""
-        return _Names("encoder.layers", "heads.") if self.state_size else _Names("trunk", "")
+        return Names("encoder.layers", "heads.") if self.state_size else Names("trunk", "")
 
     @cached_property
     def num_params(self) -> int:
@@ -211,9 +208,9 @@ class PolicySpec:
     def feature_name(self, feature: int) -> str:
         """What an entry of the encoded observation is called: `field` or `field[index]`."""
         for field in self.env.obs_fields:
-            count = field.size * _per_element(field)
+            count = field.size * description.per_element(field)
             if feature < count:
-                element = feature // _per_element(field)
+                element = feature // description.per_element(field)
                 where = np.unravel_index(element, field.shape) if field.shape else ()
                 return field.name + (f"[{', '.join(str(int(k)) for k in where)}]" if where else "")
             feature -= count
@@ -291,87 +288,7 @@ class PolicySpec:
     @cached_property
     def net(self) -> Net:
         """The description that the kernels read."""
-        layout = {name: offset for name, offset, _ in self.tensors}
-        towers, hidden = [], 0
-        for part in ("policy", "value") if self.separate else ("",):
-            output, layers, hidden = self._tower(layout, part, hidden)
-            towers.append((output, layers))
-        return Net(
-            features=self.features,
-            outputs=self.outputs,
-            hidden=hidden,
-            width=max([1, *self.hidden]),
-            towers=towers,
-            heads=self._native_heads(layout),
-            inputs=self._native_inputs(),
-            mask_size=self.env.mask_size,
-            action_size=self.env.action_dtype.itemsize,
-            obs_size=self.env.obs_dtype.itemsize,
-            plain=self._is_plain(),
-            params=self.num_params,
-            state=self.state_size,
-            isa=self.isa,
-        )
-
-    def _tower(
-        self, layout: Mapping[str, int], part: str, hidden: int
-    ) -> tuple[int, list[tuple[int, ...]], int]:
-        """(first output, layers, first free row of hidden features) of the shared trunk, or of
-        that of one part; hidden: first row for its own."""
-        layers: list[tuple[int, ...]] = []
-
-        def add(out: int, activation: int, row: int, weight: str, bias: str) -> None:
-            width = layers[-1][1] if layers else self.features
-            if layers and layers[-1][2] == _MINGRU:
-                width = self.state_size
-            layers.append((width, out, activation, row, layout[weight], layout[bias]))
-
-        trunk = f"{part}_trunk" if part else self._names.trunk
-        for k, out in enumerate(self.trunk):
-            names = f"{trunk}.{k}.weight", f"{trunk}.{k}.bias"
-            add(out, _ACTIVATIONS[self.activation], hidden, *names)
-            hidden += out
-        if self.state_size:
-            add(2 * self.state_size, _MINGRU, hidden, "core.input.weight", "core.input.bias")
-            hidden += 3 * self.state_size  # gates, candidates, what is remembered
-        actions = self.outputs - 1
-        count = {"": self.outputs, "policy": actions, "value": 1}[part]
-        last = f"{self._names.heads}{part or 'policy'}"
-        add(count, 0, -1, f"{last}.weight", f"{last}.bias")
-        return actions if part == "value" else 0, layers, hidden
-
-    def _native_heads(self, layout: Mapping[str, int]) -> list[tuple[Any, ...]]:
-        rows, output, mask, numbers, choices = [], 0, 0, 0, 0
-        for head in self.heads:
-            if head.size:
-                column = mask if self.env.mask_size else -1
-                rows.append((0, head.size, output, column, choices, head.offset, 0, 0.0, 0.0))
-                mask, choices = mask + head.size, choices + 1
-            else:
-                log_std = layout[f"{self._names.heads}log_std"] + numbers
-                bounds = (head.low, head.high)
-                rows.append((1, 1, output, -1, numbers, head.offset, log_std, *bounds))
-                numbers += 1
-            output += head.outputs
-        return rows
-
-    def _native_inputs(self) -> list[tuple[int, ...]]:
-        rows: list[tuple[int, ...]] = []
-        feature = 0
-        for field in self.env.obs_fields:
-            choices = field.choices if field.kind == "discrete" else 0
-            rows.append((_DTYPES.index(field.dtype), field.offset, field.size, choices, feature))
-            feature += field.size * _per_element(field)
-        return rows
-
-    def _is_plain(self) -> bool:
-        """Whether an Obs is exactly the features, as float32 in this order."""
-        at = 0
-        for field in self.env.obs_fields:
-            if (field.kind, field.dtype, field.offset) != ("box", "float32", at):
-                return False
-            at += 4 * field.size
-        return at == self.env.obs_dtype.itemsize
+        return description.net_of(self)
 
     def forward(
         self, params: Params, x: NDArray[np.float32], state: NDArray[np.float32] | None = None
@@ -485,36 +402,6 @@ def seed_key(seed: int) -> int:
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & bits
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & bits
     return z ^ (z >> 31)
-
-
-def to_tiles(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Rows [rows, features] as zero-padded tiles [tiles, features, 64]."""
-    rows, features = x.shape
-    tiles = _native.aligned((-(-rows // _native.TILE), features, _native.TILE), np.float32)
-    padded = np.zeros((len(tiles) * _native.TILE, features), np.float32)
-    padded[:rows] = x
-    tiles[:] = padded.reshape(len(tiles), _native.TILE, features).transpose(0, 2, 1)
-    return tiles
-
-
-def from_tiles(tiles: NDArray[Any], rows: int) -> NDArray[Any]:
-    """The inverse of `to_tiles` for the first `rows` rows."""
-    return np.ascontiguousarray(tiles.transpose(0, 2, 1)).reshape(-1, tiles.shape[1])[:rows]
-
-
-def mask_tiles(mask: NDArray[np.uint8], columns: int) -> NDArray[np.uint8]:
-    """Masks [rows, columns] as tiles [tiles, columns, 64]; padding allows everything."""
-    rows = len(mask)
-    tiles = _native.aligned((-(-rows // _native.TILE), columns, _native.TILE), np.uint8)
-    padded = np.ones((len(tiles) * _native.TILE, columns), np.uint8)
-    padded[:rows] = np.asarray(mask).reshape(rows, columns)
-    tiles[:] = padded.reshape(len(tiles), _native.TILE, columns).transpose(0, 2, 1)
-    return tiles
-
-
-def _per_element(field: FieldSpec) -> int:
-    """Features of one element of an observation field."""
-    return field.choices if field.kind == "discrete" else 1
 
 
 def _gain(weight: str) -> float:

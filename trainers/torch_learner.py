@@ -16,8 +16,9 @@ from ._native import TILE, StopFlag
 from .learner import LearnStats
 from .nn import unroll
 from .normalize import RunningMoments
-from .policy import from_tiles, seed_key
+from .policy import seed_key
 from .rollout import NonFiniteError, SteppedRollout, Stopped, check_sums
+from .tiles import from_tiles
 from .torch_loss import LossOptions, LossRows, logp_and_entropy, ppo_loss
 from .torch_policy import Normalizer, TorchPolicy, TorchWeights
 

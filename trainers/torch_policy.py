@@ -26,6 +26,7 @@ from ..engine.errors import ArgumentError
 from ..engine.spec import EnvSpec, FieldSpec
 from ._native import Net
 from .actor import Acted, Draw, Floats
+from .description import heads_of
 from .nn import image_shape
 from .policy import OBS_CLIP, Head, PolicySpec, TensorError
 
@@ -137,7 +138,7 @@ class TorchPolicy:
         self.outputs = shapes.outputs - 1
         self.features = shapes.features
         self.feature_name = shapes.feature_name
-        self._native_heads = shapes._native_heads({"log_std": 0})
+        self._native_heads = heads_of(shapes, 0)
         self.picture = image_shape(env.single_observation_space) is not None
         self.numbers = sum(head.size == 0 for head in self.heads)
         self.state_size = int(getattr(module, "state_size", 0))

@@ -8,7 +8,7 @@ import naive
 import numpy as np
 
 from headrace.trainers import _native
-from headrace.trainers.policy import from_tiles
+from headrace.trainers.tiles import from_tiles
 
 
 def random_rollout(policy, params, rng, *, horizon=3, worlds=100, off=0.3):

@@ -11,8 +11,9 @@ from headrace.engine.errors import ArgumentError, CallOrderError, ClosedError
 from headrace.trainers._native import StopFlag
 from headrace.trainers.collector import FusedCollector
 from headrace.trainers.learner import NativeLearner
-from headrace.trainers.policy import PolicySpec, from_tiles, mask_tiles, seed_key, to_tiles
+from headrace.trainers.policy import PolicySpec, seed_key
 from headrace.trainers.rollout import MaskError, NonFiniteError, Stopped
+from headrace.trainers.tiles import from_tiles, mask_tiles, to_tiles
 
 ENGINE = Path(__file__).parents[1] / "engine" / "worlds"
 HERE = Path(__file__).parent / "worlds"

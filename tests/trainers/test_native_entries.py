@@ -12,7 +12,8 @@ from headrace.trainers import _native
 from headrace.trainers import learner as learner_module
 from headrace.trainers.collector import FusedCollector
 from headrace.trainers.learner import NativeLearner
-from headrace.trainers.policy import PolicySpec, to_tiles
+from headrace.trainers.policy import PolicySpec
+from headrace.trainers.tiles import to_tiles
 
 OPTIONS = {"horizon": 4, "gamma": 0.9, "gae_lambda": 0.9, "seed": 0}
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from headrace.engine.errors import ArgumentError
 from headrace.trainers import _native
-from headrace.trainers.policy import PolicySpec, from_tiles, mask_tiles, seed_key, to_tiles
+from headrace.trainers.policy import PolicySpec, seed_key
+from headrace.trainers.tiles import from_tiles, mask_tiles, to_tiles
 
 LEVELS = ["base", "v3", "v4"]
 

@@ -14,8 +14,9 @@ from headrace import make_vec  # noqa: E402
 from headrace.engine.errors import ArgumentError  # noqa: E402
 from headrace.trainers import nn, parts  # noqa: E402
 from headrace.trainers.config import TrainConfig  # noqa: E402
-from headrace.trainers.policy import PolicySpec, TensorError, from_tiles  # noqa: E402
+from headrace.trainers.policy import PolicySpec, TensorError  # noqa: E402
 from headrace.trainers.settings import ConfigError  # noqa: E402
+from headrace.trainers.tiles import from_tiles  # noqa: E402
 from headrace.trainers.torch_policy import Encoder, TorchPolicy  # noqa: E402
 
 WORLDS = Path(__file__).parent / "worlds"

@@ -15,8 +15,9 @@ from headrace.trainers.actor import NativeActor
 from headrace.trainers.batch import Codec
 from headrace.trainers.export import rendered
 from headrace.trainers.parts import ActorPlayer
-from headrace.trainers.policy import PolicySpec, from_tiles
+from headrace.trainers.policy import PolicySpec
 from headrace.trainers.settings import ConfigError
+from headrace.trainers.tiles import from_tiles
 
 WORLDS = Path(__file__).parents[1] / "worlds"
 ROWS = 128
