@@ -156,6 +156,14 @@ class FusedCollector:
         fault = self._native.finish(rollout)
         self._check(fault, self._native.step - self._native.horizon * actors_ahead)
 
+    def advance(self, rollouts: int) -> None:
+        """After a break: every share counts its steps on from so many rollouts after the first
+        share's, so that no random number is drawn twice."""
+        state = self._native.state_dict()
+        self._native.load_state_dict(
+            {**state, "step": state["step"] + rollouts * self._native.horizon}
+        )
+
     @property
     def threads(self) -> int:
         """Threads that may collect at once."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,7 +23,7 @@ import numpy as np
 from ..engine.errors import ArgumentError
 from . import _native
 from .collector import FusedCollector
-from .rollout import Rollout, SteppedRollout
+from .rollout import Rollout, SteppedRollout, Stopped
 
 MAX_LAG = 64  # updates; each is a rollout of memory
 
@@ -40,6 +41,10 @@ class Source(Protocol):
 
     def settle(self) -> None:
         """Returns once no environment moves."""
+        ...
+
+    def abandon(self) -> None:
+        """Drops what is under way, once collecting was broken off."""
         ...
 
     def close(self) -> None:
@@ -70,6 +75,9 @@ class InTurn:
         return self._learner.learn(rollout, lr=lr, ent_coef=ent_coef)
 
     def settle(self) -> None:
+        """See Source."""
+
+    def abandon(self) -> None:
         """See Source."""
 
     def close(self) -> None:
@@ -221,6 +229,21 @@ class Pipeline:
                 actor.wait()
         for number in range(self._whole, last):
             self._finish(number)
+
+    def abandon(self) -> None:
+        """Waits for the actors, which were told to stop, and drops the rollouts that they had
+        not filled; those that are whole stay."""
+        started = max(actor.started for actor in self._actors)
+        for actor in self._actors:
+            with suppress(Stopped):
+                actor.wait()
+        with suppress(Stopped):
+            for number in range(self._whole, min(actor.done for actor in self._actors)):
+                self._finish(number)
+        if isinstance(self._collector, FusedCollector):
+            self._collector.advance(started - self._actors[0].started)
+        for actor in self._actors:
+            actor.done = actor.started = self._whole
 
     def close(self) -> None:
         """Waits for the actors and ends their threads; what they met is not raised."""

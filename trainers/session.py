@@ -106,7 +106,7 @@ class Session:
         self.config, self.vec = config, vec
         self.stop = StopFlag()
         self.policy, self.collector, self.learner, self._pool = make_parts(
-            config, vec, module, None if config.async_ else self.stop
+            config, vec, module, self.stop
         )
         self._source = make_source(config, self.collector, self.learner)
         self.stopwatch = stopwatch(self.collector, self.learner, asynchronous=config.async_)
@@ -118,7 +118,9 @@ class Session:
         self.solved_steps: int | None = None
         self.sound = True
         self._slow = True  # until an update has shown how long it takes
-        self._kept: Kept | None = None  # what an update that is broken off goes back to
+        self._kept: Kept | None = None  # what an update that is broken off goes back to; or
+        self._before: tuple[Any, ...] | None = None  # steps, seconds, episodes, learner
+        self._void = False  # the session stands in the middle of an update: only _kept counts
 
     def build_table(self) -> dict[str, str]:
         """What the run is made with, for its config.toml."""
@@ -153,7 +155,7 @@ class Session:
         began = clock(), self.steps, self.stopwatch.read()
         lr = self._learning_rate()
         try:
-            self._kept = self._keep() if self._slow else None
+            self._keep()
             rollout = self._take()
             collected = clock()
             self.steps += rollout.steps
@@ -161,7 +163,7 @@ class Session:
             if self.episodes.reached(self.config.target):
                 self.seconds = collected
                 self.solved_seconds, self.solved_steps = collected, self.steps
-                self._kept, self.sound = None, True
+                self.sound = True
                 return None
             stats = self._source.learn(rollout, lr=lr, ent_coef=self.config.ent_coef)
         except Stopped:
@@ -171,33 +173,50 @@ class Session:
             raise self._advised(error) from None
         self.seconds = learned = clock()
         self._slow = learned - began[0] > SLOW_SECONDS
-        self._kept, self.sound = None, True
+        self._before, self.sound = None, True
         return Update(stats, lr, collected - began[0], learned - collected, began)
 
     @property
     def _repeats(self) -> bool:
         """Whether a saved state goes on exactly as the session would."""
-        return isinstance(self.vec, VecEnv) and self.config.fill == 1 and not self.config.async_
+        config = self.config
+        ordered = config.fill == 1 and (not config.async_ or config.deterministic)
+        return isinstance(self.vec, VecEnv) and ordered
 
-    def _keep(self) -> Kept | None:
-        """The state before an update that may be broken off."""
-        return self.state() if self._repeats else None
+    def _keep(self) -> None:
+        """Before an update that may be broken off: the state, which the session goes back to
+        if it would repeat; else what the update changes of the learner and the counters."""
+        if not self._slow:
+            self._kept = self._before = None
+        elif self._repeats:
+            self.stop.arm(self._kept is not None)
+            self._kept = self._snapshot()  # which waits for actors: they may be broken off
+        else:
+            learner = self.learner.state_dict()
+            self._before = (self.steps, self.seconds, self.episodes.state_dict(), learner)
 
     def _take(self) -> Any:
-        """The next rollout; an interruption breaks it off where that loses nothing but time."""
-        self.stop.arm(self._kept is not None or not self._repeats)
+        """The next rollout. It is broken off where that loses nothing but time."""
+        self.stop.arm(self._slow or not (self._repeats or self.config.async_))
         try:
             return self._source.take()
         finally:
-            self.stop.arm(self._kept is not None)  # half an update is worth nothing
+            self.stop.arm(self._slow)
 
     def _take_back(self) -> None:
-        """The counters as they were before an update that was broken off."""
+        """All as it was before an update that was broken off."""
         self.sound = True
         if self._kept is not None:
+            self._void = True
             state = self._kept.state
             self.steps, self.seconds = state["steps"], state["seconds"]
             self.episodes.load_state_dict(state["episodes"])
+        else:
+            if self._before is not None:
+                self.steps, self.seconds, episodes, learner = self._before
+                self.episodes.load_state_dict(episodes)
+                self.learner.load_state_dict(learner)
+            self._source.abandon()
 
     def _advised(self, error: NonFiniteError) -> NonFiniteError:
         """The error, with the way to find its cause where that lies in the environment."""
@@ -220,8 +239,17 @@ class Session:
 
     def state(self) -> Kept:
         """What a checkpoint holds."""
-        if self._kept is not None:  # an update was broken off: the session is of no use any more
+        if self._void:
+            assert self._kept is not None
             return self._kept
+        self.stop.arm(False)  # what is under way is waited for
+        try:
+            return self._snapshot()
+        except Stopped:  # between two updates: actors had been broken off before
+            self._take_back()
+            return self.state()
+
+    def _snapshot(self) -> Kept:
         self._source.settle()
         state = {
             "steps": self.steps,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import headrace
-from headrace.trainers import progress
+from headrace.trainers import begin, progress, session
 from headrace.trainers.interrupt import TrainingInterrupted
 from headrace.trainers.run import Run
 
@@ -113,6 +113,61 @@ def test_a_run_with_rollouts_in_flight_resumes(monkeypatch):
     stopped(monkeypatch, "parts", async_=True, max_lag=2)
     resumed = headrace.train(resume="parts")
     assert resumed.steps >= STEPS
+    assert lines("parts")[-1]["async/lag_max"] <= 2
+
+
+class Interrupted(session.Session):
+    """Ctrl-C as the fourth update collects or learns, or between it and the next."""
+
+    where = ""
+
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.calls = 0
+        original = getattr(self._source, self.where)
+
+        def call(*given, **named):
+            self.calls += 1
+            if self.calls == 4:
+                os.kill(os.getpid(), signal.SIGINT)
+            return original(*given, **named)
+
+        setattr(self._source, self.where, call)
+
+
+def broken_off(monkeypatch, where, **settings):
+    """A run in which every update counts as slow, and may be left in the middle."""
+    monkeypatch.setattr(session, "SLOW_SECONDS", -1.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(Interrupted, "where", where)
+        patch.setattr(begin, "Session", Interrupted)
+        with pytest.raises(TrainingInterrupted):
+            trained("parts", **settings)
+
+
+@pytest.mark.parametrize("where", ["take", "learn"])
+@pytest.mark.parametrize("policy", ["native", "torch"])
+def test_a_fixed_schedule_that_is_broken_off_goes_on_as_if_it_had_not_been(
+    monkeypatch, where, policy
+):
+    if policy == "torch":
+        pytest.importorskip("torch")
+    settings = {**FIXED, "max_lag": 2, "policy": policy, "num_envs": 64, "horizon": 16,
+                "steps": 64 * 16 * 8, "threads": 1}  # fmt: skip
+    whole = trained("whole", **settings)
+    broken_off(monkeypatch, where, **settings)
+    assert 0 < Run.open("parts").latest() <= 3 * 64 * 16
+    assert weights(headrace.train(resume="parts")) == weights(whole)
+
+
+@pytest.mark.parametrize("where", ["take", "learn"])
+@pytest.mark.parametrize("env", ["cartpole", "gymnasium:CartPole-v1"])
+def test_a_run_that_is_broken_off_goes_on(monkeypatch, where, env):
+    settings = {"async_": True, "max_lag": 2, "num_envs": 64, "horizon": 16, "steps": 64 * 16 * 8}
+    broken_off(monkeypatch, where, env=env, threads=2, **settings)
+    assert Run.open("parts").latest() == 3 * 64 * 16
+    resumed = headrace.train(resume="parts")
+    assert resumed.steps >= settings["steps"]
     assert lines("parts")[-1]["async/lag_max"] <= 2
 
 

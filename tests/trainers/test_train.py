@@ -307,7 +307,10 @@ def test_an_update_that_is_broken_off_is_taken_back(monkeypatch, where, policy):
     assert [line["steps"] for line in metrics("parts")][-1] == 128 * 16 * 6
 
 
-def test_a_signal_is_heard_inside_native_code(monkeypatch):
+@pytest.mark.parametrize(
+    "schedule", [{}, {"async_": True}, {"async_": True, "deterministic": True}]
+)
+def test_a_signal_is_heard_inside_native_code(monkeypatch, schedule):
     """One update of these environments takes many minutes."""
     take = session.Session._take
 
@@ -319,8 +322,9 @@ def test_a_signal_is_heard_inside_native_code(monkeypatch):
     shut = str(Path(__file__).parent / "worlds" / "shut.c")
     with pytest.raises(TrainingInterrupted) as stopped:
         headrace.train(
-            shut, run_dir="r", num_envs=64, horizon=10_000, params={"spin": 1_000_000}, threads=1
-        )
+            shut, run_dir="r", num_envs=64, horizon=10_000, params={"spin": 1_000_000}, threads=1,
+            **schedule,
+        )  # fmt: skip
     assert stopped.value.checkpoint.name == "0"
 
 
