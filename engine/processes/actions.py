@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from ..errors import ArgumentError, ArgumentTypeError
+from ..errors import ArgumentError, ArgumentTypeError, kind_of
 from .leaves import Leaf
 
 
@@ -136,7 +136,7 @@ def _parts(space: spaces.Space, actions: Any, name: str) -> Iterator[tuple[str, 
     if isinstance(space, spaces.Dict):
         if not isinstance(actions, Mapping):
             raise ArgumentTypeError(
-                f"{name} is a {type(actions).__name__}: expected a dict with the keys "
+                f"{name} is {kind_of(actions)}: expected a dict with the keys "
                 f"{', '.join(map(repr, space.spaces))}"
             )
         if set(actions) != set(space.spaces):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from ..errors import ArgumentError, ArgumentTypeError
+from ..errors import ArgumentError, ArgumentTypeError, kind_of
 
 _PLAIN = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
@@ -54,7 +54,7 @@ def _leaves(space: spaces.Space, what: str, path: str) -> Iterator[Leaf]:
     else:
         where = f"the part {path} of the {what} space" if path else f"the {what} space"
         raise ArgumentTypeError(
-            f"{where} is a {type(space).__name__}, whose values have no fixed size in shared "
+            f"{where} is {kind_of(space)}, whose values have no fixed size in shared "
             "memory: use Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple, for instance "
             "through one of Gymnasium's observation wrappers"
         )

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import gymnasium
 from gymnasium import spaces
 
-from ..errors import ArgumentError, ArgumentTypeError
+from ..errors import ArgumentError, ArgumentTypeError, kind_of
 from .description import Description
 from .leaves import reader, writer
 from .memory import Memory
@@ -59,7 +59,7 @@ def as_world(env: Any) -> World:
             )
         return ParallelWorld(env)
     raise ArgumentTypeError(
-        f"the function of an environment returned a {type(env).__name__}: expected a "
+        f"the function of an environment returned {kind_of(env)}: expected a "
         "gymnasium.Env or a parallel environment of PettingZoo"
     )
 

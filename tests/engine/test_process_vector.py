@@ -337,7 +337,7 @@ def test_lists_of_functions(made: Any) -> None:
         made([Counter] * 3, 2)
     with pytest.raises(RuntimeError, match="environment 1 has the action space"):
         made([Counter, Napper], 2)
-    with pytest.raises(TypeError, match="returned a int"):
+    with pytest.raises(TypeError, match="returned an int"):
         made(lambda: 3, 1, executor="serial")
 
 
