@@ -59,11 +59,21 @@ cdef extern from "net.h" nogil:
 
 
 cdef extern from "kernels.h" nogil:
-    int HR_SUMS
+    int HR_SUMS, HR_HEAD_WORK
 
     ctypedef struct hr_loss_options:
         float clip, value_clip, value_coef, entropy_coef
         float advantage_mean, advantage_scale, scale, weight_max
+
+    ctypedef struct hr_loss_rows:
+        const int32_t *actions
+        const float *logp
+        const float *proximal
+        const float *value
+        const float *advantage
+        const float *ret
+        const float *valid
+        const uint8_t *mask
 
     ctypedef struct hr_draw:
         uint64_t key, step
@@ -101,6 +111,8 @@ cdef extern from "kernels.h" nogil:
                             const float *, float *, float *) noexcept nogil
         void (*sample)(const hr_net *, const float *, const float *, const uint8_t *,
                        const hr_draw *, int32_t *, float *, float *) noexcept nogil
+        void (*loss)(const hr_net *, const float *, const hr_loss_options *, const hr_loss_rows *,
+                     const float *, float *, float *, float *, double *) noexcept nogil
         void (*encode)(const hr_net *, const void *, int, const uint8_t *,
                        float *) noexcept nogil
         void (*observe)(int, const float *, const float *, const float *, double *,

@@ -73,6 +73,7 @@ class Batch:
         vec: the vector environment, in SameStep mode.
         spec: EnvSpec of it, see Codec.
         rows, agents, group: rows in all; of one world; that one `recv` waits for.
+        all: the numbers of all rows: what `recv` gives where they step as one.
     """
 
     def __init__(self, vec: Any) -> None:
@@ -88,7 +89,7 @@ class Batch:
         self.agents: int = self.vec.agents
         self.group: int = self.vec.batch_size
         self.in_flight = 0
-        self._all: Rows = np.arange(self.rows)
+        self.all: Rows = np.arange(self.rows)
         self._whole: Any = None  # actions of all rows, when they are stepped as one
         self._codec = Codec(vec)
         self.spec = self._codec.spec
@@ -121,8 +122,10 @@ class Batch:
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint8] | None, NDArray[np.bool_] | None]:
         """What rows that are not in flight show: Obs structs as bytes [k, size], zeros for
         agents that are not there; masks uint8 [k, mask_size], 0 where a choice is not allowed,
-        or None; which agents are there, bool [k], None: all."""
-        raw = self._structs(self._obs, rows)
+        or None; which agents are there, bool [k], None: all. They may be views, which last until
+        the rows are sent."""
+        plain = rows is self.all and self._native and self._present is None
+        raw = self._obs if plain else self._structs(self._obs, rows)
         mask = None if self._mask is None else self._mask[rows].view(np.uint8)
         if self._present is None:
             return raw, mask, None
@@ -180,7 +183,7 @@ class Batch:
         and truncated, [k] each."""
         if self._whole is not None:
             _, reward, terminated, truncated, _ = self.vec.step(self._whole)
-            self._whole, rows = None, self._all
+            self._whole, rows = None, self.all
         else:
             _, reward, terminated, truncated, infos = self.vec.recv()
             rows = infos["env_id"]

@@ -31,6 +31,7 @@ TORCH_ONLY = {
     "actor_device": None,
     "bf16": False,
     "compile": False,
+    "graphs": True,
     "optimizer": "adam",
     "target_kl": 0.0,
 }
@@ -100,7 +101,7 @@ class TrainConfig:
     )
     recall: bool = setting(
         False,
-        "native policies with a memory: what is remembered when a rollout begins is computed anew, "
+        "policies with a memory: what is remembered when a rollout begins is computed anew, "
         "from the rollout before, by the weights that learn; else it is what the weights that "
         "acted remembered",
     )
@@ -108,6 +109,9 @@ class TrainConfig:
     actor_device: str | None = setting(None, "where a torch policy acts (default: where it learns)")
     bf16: bool = setting(False, "multiply in bfloat16 (torch policies)")
     compile: bool = setting(False, "compile the module with torch.compile (torch policies)")
+    graphs: bool = setting(
+        True, "on CUDA, record acting and learning as graphs and replay them (torch policies)"
+    )
     optimizer: str = setting(
         "adam",
         "optimiser: adam; or, for torch policies, muon for the hidden layers' matrices",
@@ -210,8 +214,8 @@ class TrainConfig:
         """Which policies there are, and what is for torch's alone."""
         if self.memory != "none" and self.separate:
             raise ConfigError("separate networks have no memory: give separate or memory, not both")
-        if self.recall and (self.policy != "native" or self.memory == "none"):
-            raise ConfigError("recall is of native policies with a memory: add --memory mingru")
+        if self.recall and self.policy in ("native", "torch") and self.memory == "none":
+            raise ConfigError("recall is of policies with a memory: add --memory mingru")
         if self.policy == "native":
             if self.memory not in MEMORIES:
                 raise ConfigError(f"memory {self.memory} needs a torch policy: add --policy torch")

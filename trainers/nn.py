@@ -430,3 +430,16 @@ def unroll(
         outputs.append(out)
         values.append(value.reshape(len(out)))
     return torch.stack(outputs), torch.stack(values)
+
+
+def remembered(
+    module: nn.Module, obs: Tensor, state: Tensor, began: Tensor, live: Tensor
+) -> Tensor:
+    """What a recurrent module remembers after a sequence, [rows, state_size], without a gradient.
+    Arguments as `unroll` has them."""
+    with torch.no_grad():
+        for t in range(len(obs)):
+            before = torch.where(began[t, :, None], 0.0, state)
+            after = module(obs[t], before)[2]
+            state = torch.where(live[t, :, None], after, before)
+    return state

@@ -166,6 +166,7 @@ def _torch_parts(config: TrainConfig, vec: VectorEnv, module: Any, stop: StopFla
         normalize_obs=config.normalize_obs,
         device=config.actor_device,
         compiled=config.compile,
+        graphs=config.graphs,
     )
     learner = TorchLearner(
         policy,
@@ -173,6 +174,8 @@ def _torch_parts(config: TrainConfig, vec: VectorEnv, module: Any, stop: StopFla
         optimizer=config.optimizer,
         target_kl=config.target_kl,
         compiled=config.compile,
+        graphs=config.graphs,
+        recall=config.recall,
         stop=stop,
         **_learning(config),
     )

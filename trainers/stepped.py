@@ -146,18 +146,28 @@ class SteppedCollector:
             into = self._own = self._own or self.new_rollout()
         latest = weights if callable(weights) else lambda: weights
         self._open(into)
-        waiting = np.flatnonzero(~self._book.flying)
-        for first in range(0, len(waiting), self.batch.group):
-            self._act(into, waiting[first : first + self.batch.group], latest())
+        for rows in self._groups(~self._book.flying):
+            self._act(into, rows, latest())
         while self.batch.in_flight and self._filled < self._wanted:
             if self._stop is not None and self._stop.raised:
                 raise Stopped
             rows = self._receive(into)
+            if rows is self.batch.all:  # they step together
+                if self._book.cursor[0] < self.horizon:
+                    self._act(into, rows, latest())
+                continue
             more = self._book.cursor[rows] < self.horizon
             if more.any():
                 self._act(into, rows if more.all() else rows[more], latest())
         self._close(into, latest())
         return into
+
+    def _groups(self, chosen: NDArray[np.bool_]) -> list[Rows]:
+        """The chosen rows [rows], as many at a time as act at once."""
+        if self.batch.group == self.batch.rows and chosen.all():
+            return [self.batch.all]
+        rows = np.flatnonzero(chosen)
+        return [rows[k : k + self.batch.group] for k in range(0, len(rows), self.batch.group)]
 
     def _open(self, ro: SteppedRollout) -> None:
         """An empty rollout, but for the steps that are under way."""
@@ -181,7 +191,8 @@ class SteppedCollector:
         raw, mask, live = self.batch.seen(rows)
         self._check_observations(raw, rows)
         before = self._state[rows] if self.actor.state_size else self._state[: len(rows)]
-        draw = Draw(self._key, rows, self._book.taken[rows])
+        taken = self._book.taken
+        draw = Draw(self._key, rows, taken if rows is self.batch.all else taken[rows])
         acted = self.actor.act(weights, raw, mask, before, draw)
         if self.actor.state_size:
             fresh = self._book.cursor[rows] == 0
@@ -238,13 +249,10 @@ class SteppedCollector:
                 weights.reward_scale,
                 REWARD_CLIP,
             )
-        for cut in self._cuts:
-            ro.flat["bootstrap"][cut.places] = self.actor.value(weights, cut.raw, cut.state)
+        self._bootstrap(ro, weights)
         last = aligned(ro.blocks * ro.width, np.float32)
         flying = np.flatnonzero(self._book.flying)
-        standing = np.flatnonzero(~self._book.flying)
-        for first in range(0, len(standing), self.batch.group):
-            rows = standing[first : first + self.batch.group]
+        for rows in self._groups(~self._book.flying):
             raw = self.batch.standing(rows)
             self._check_observations(raw, rows)
             last[rows] = self.actor.value(weights, raw, self._state[rows])
@@ -260,6 +268,12 @@ class SteppedCollector:
         ro.sort_episodes()
         ro.finish(last, self._gamma, self._lambda)
         self._seconds["finish"] += perf_counter() - start
+
+    def _bootstrap(self, ro: SteppedRollout, weights: Any) -> None:
+        """Values of the last observations of episodes that were cut, all at once."""
+        if self._cuts:
+            places, raw, state = (np.concatenate(parts) for parts in zip(*self._cuts, strict=True))
+            ro.flat["bootstrap"][places] = self.actor.value(weights, raw, state)
 
     def _kept(self, ro: SteppedRollout, rows: Rows) -> _UnderWay:
         """The steps under way, for the next rollout."""

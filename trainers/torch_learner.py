@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..engine.errors import ArgumentError
-from ._native import TILE, StopFlag
+from ._native import StopFlag
 from .learner import LearnStats
 from .nn import unroll
 from .normalize import RunningMoments
 from .policy import seed_key
 from .rollout import NonFiniteError, SteppedRollout, Stopped, check_sums
-from .tiles import from_tiles
-from .torch_loss import LossOptions, LossRows, logp_and_entropy, ppo_loss
-from .torch_policy import Normalizer, TorchPolicy, TorchWeights
+from .torch_data import RolloutData
+from .torch_device import Transfer, called, recorder
+from .torch_gradient import Gradient, LossGradient
+from .torch_loss import LossOptions
+from .torch_optim import make_optimizers
+from .torch_policy import TorchPolicy, TorchWeights
 
-OPTIMIZERS = ("adam", "muon")
 _BITS = (1 << 64) - 1
 
 
@@ -51,6 +53,8 @@ class TorchLearner:
         optimizer: str = "adam",
         target_kl: float = 0.0,
         compiled: bool = False,
+        graphs: bool = True,
+        recall: bool = False,
         stop: StopFlag | None = None,
     ) -> None:
         """Arguments that NativeLearner has not:
@@ -60,6 +64,8 @@ class TorchLearner:
         target_kl: nats; an update ends after the epoch whose mean KL divergence is above; 0:
             never.
         compiled: forward and backward through torch.compile.
+        graphs: on CUDA, record minibatches and replay them.
+        recall: see NativeLearner.
         """
         for name, count in (("minibatches", minibatches), ("epochs", epochs)):
             if count < 1:
@@ -67,12 +73,23 @@ class TorchLearner:
         self.policy = policy
         self._stop = stop
         self.module = policy.module
-        self._call: Any = torch.compile(self.module) if compiled else self.module
+        self._call: Any = called(self.module, policy.device, compiled=compiled, graphs=graphs)
         self._parameters = dict(self.module.named_parameters())
         self._optimizers = make_optimizers(self._parameters, optimizer, betas, eps)
         self._minibatches, self._epochs = minibatches, epochs
-        self._options = (clip, vf_clip, vf_coef)
-        self._max_grad_norm, self._target_kl = max_grad_norm, target_kl
+        self._target_kl = target_kl
+        self._recall = recall and policy.state_size > 0
+        self._past: dict[str, Tensor] | None = None  # the rollout before, where it is recalled
+        self._gradient = LossGradient(
+            policy,
+            self._sequences if policy.state_size else self._rows,
+            LossOptions(clip, vf_clip, vf_coef),
+            max_grad_norm,
+            # sequences differ in where their episodes end
+            None
+            if policy.state_size
+            else recorder(policy.device, compiled=compiled, graphs=graphs),
+        )
         self._normalize_advantage = normalize_advantage
         self._key = seed_key(seed) ^ 0x6C6561726E
         self._shuffles = 0
@@ -97,51 +114,67 @@ class TorchLearner:
         for optimizer in self._optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = lr
-        clip, vf_clip, vf_coef = self._options
-        options = LossOptions(clip, vf_clip, vf_coef, ent_coef)
-        data = _Data(self, rollout)
+        data = self._data(rollout)
         self.policy.use_threads(rollout.steps // self._minibatches, passes=3)
-        sums = torch.zeros(5, dtype=torch.float64, device=self.policy.device)
+        sums = np.zeros(5)
         count, norms, updates = 0, 0.0, 0
         for _ in range(self._epochs):
-            before, seen = sums.clone(), count
-            for outputs, value, rows in data.minibatches(self._minibatches):
+            before, seen = sums.copy(), count
+            for inputs, rows in data.minibatches(self._minibatches, self.tile_order):
                 if self._stop is not None and self._stop.raised:
                     raise Stopped
-                log_std = self._log_std()
-                logp, entropy = logp_and_entropy(
-                    self.policy.heads, outputs, log_std, rows.actions, rows.mask
-                )
-                loss, own = ppo_loss(options, rows, logp, entropy, value)
-                norms += self._step(loss, own, updates)
-                sums += own
-                count += len(value)
+                found = self._gradient(inputs, rows, ent_coef)
+                self._step(found, updates)
+                norms += found.norm
+                sums += found.sums
+                count += len(rows.value)
                 updates += 1
-            divergence = float((sums - before)[3]) / max(count - seen, 1)
+            divergence = (sums - before)[3] / max(count - seen, 1)
             if 0 < self._target_kl < divergence:
                 break
         lag, lag_max = rollout.lag(self.version)
         self.version += 1
         self.observe(rollout)
-        means = (sums / max(count, 1)).tolist()
+        means = sums / max(count, 1)
         self._seconds += perf_counter() - start
         explained = data.explained_variance
         return LearnStats._make([*means, norms / max(updates, 1), explained, np.nan, lag, lag_max])
 
-    def _step(self, loss: Tensor, sums: Tensor, minibatch: int) -> float:
-        """Gradient, clipping and the optimiser's step; returns the gradient's norm."""
-        for optimizer in self._optimizers:
-            optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        limit = self._max_grad_norm if self._max_grad_norm > 0 else float("inf")
-        norm = float(nn.utils.clip_grad_norm_(self._parameters.values(), limit))
-        if not np.isfinite(norm) or not np.isfinite(float(loss.detach())):
-            self._refuse(sums, minibatch)
+    def _data(self, rollout: SteppedRollout) -> RolloutData:
+        """The rollout on the device, with what is remembered when it begins."""
+        data = RolloutData(
+            self.policy,
+            self._transfer,
+            self.weights,
+            rollout,
+            normalize_advantage=self._normalize_advantage,
+        )
+        if self._recall:
+            if self._past is not None:
+                data.recall(self.module, self._past)
+            self._past = data.past()
+        return data
+
+    def _rows(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Outputs and values of rows."""
+        return self.policy.forward(self._call, x, x[:0])[:2]
+
+    def _sequences(
+        self, x: Tensor, states: Tensor, began: Tensor, live: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The same of whole sequences, steps first: of the rows that were steps."""
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=self.policy.bf16):
+            outputs, value = unroll(self.module, x, states, began, live)
+        return outputs.float()[live], value.float()[live]
+
+    def _step(self, found: Gradient, minibatch: int) -> None:
+        """The optimiser's step, by the gradient in the parameters."""
+        if not np.isfinite(found.norm) or not np.isfinite(found.sums).all():
+            self._refuse(found.sums, minibatch)
         for optimizer in self._optimizers:
             optimizer.step()
-        return norm
 
-    def _refuse(self, sums: Tensor, minibatch: int) -> None:
+    def _refuse(self, sums: NDArray[np.float64], minibatch: int) -> None:
         """Raises for a loss or a gradient that is not finite."""
         for name, value in zip(LearnStats._fields, sums.tolist(), strict=False):
             if not np.isfinite(value):
@@ -164,21 +197,18 @@ class TorchLearner:
             update=self.version,
         )
 
-    def _log_std(self) -> Tensor | None:
-        name = self.policy.log_std_name
-        return None if name is None else self._parameters[name]
-
     # ---- normalisation and weights ----------------------------------------------------------
 
     def observe(self, rollout: SteppedRollout) -> None:
         """Takes in the rollout's statistics of observations and rewards, and publishes. `learn`
         does; by itself it serves to settle the normalisation before the first update."""
         if rollout.obs_sums is not None and not self.policy.picture:
-            valid = np.flatnonzero(rollout.flat["valid"] > 0)
-            x = self.policy.encode(torch.from_numpy(rollout.raw[valid])).flatten(1).double()
-            away = x - torch.from_numpy(self.weights.obs_mean).double()
+            valid = rollout.flat["valid"] > 0
+            raw = rollout.raw if valid.all() else rollout.raw[valid]
+            x = self.policy.encode(torch.from_numpy(raw)).flatten(1).double()
+            away = x - torch.from_numpy(self.weights.obs_mean)
             total, square = away.sum(0).numpy(), (away * away).sum(0).numpy()
-            self._obs.merge(len(valid), total, square, self.weights.obs_mean)
+            self._obs.merge(len(raw), total, square, self.weights.obs_mean)
         if rollout.reward_sums is not None:
             count, total, square = rollout.reward_sums.sum(0)
             centre = rollout.reward_centres[:1]
@@ -219,7 +249,9 @@ class TorchLearner:
             for number, entries in optimizer.state_dict()["state"].items():
                 for name, value in entries.items():
                     optimizers[f"{at}.{number}.{name}"] = _array(value)
+        past = {} if self._past is None else {n: _array(t) for n, t in self._past.items()}
         return {
+            "past": past,
             "version": self.version,
             "shuffles": self._shuffles,
             "module": tensors,
@@ -242,159 +274,12 @@ class TorchLearner:
                     entries.setdefault(int(number), {})[name] = _tensor(value)
             groups = optimizer.state_dict()["param_groups"]
             optimizer.load_state_dict({"state": entries, "param_groups": groups})
+        past = state.get("past", {}) if self._recall else {}
+        there = {name: _tensor(array).to(self.policy.device) for name, array in past.items()}
+        self._past = there or None
         self._obs.load_state_dict(state["observations"])
         self._returns.load_state_dict(state["returns"])
         self.weights = self._publish()
-
-
-class _Data:
-    """A rollout on the learner's device, cut into minibatches."""
-
-    def __init__(self, learner: TorchLearner, ro: SteppedRollout) -> None:
-        self._learner, self._ro = learner, ro
-        valid = ro.flat["valid"] > 0
-        if not valid.any():
-            raise ArgumentError("rollout has no valid row: nothing can be learned from it")
-        advantage, ret = (ro.flat[k][valid].astype(np.float64) for k in ("advantage", "ret"))
-        spread = ret.var()
-        self.explained_variance = float(1.0 - advantage.var() / spread) if spread > 0 else np.nan
-        mean, scale = 0.0, 1.0
-        if learner._normalize_advantage and len(advantage) > 1:
-            mean, scale = advantage.mean(), 1.0 / (advantage.std(ddof=1) + 1e-8)
-        scaled = (ro.flat["advantage"] - np.float32(mean)) * np.float32(scale)
-        names = ("logp", "value", "ret")
-        arrays: dict[str, NDArray[Any]] = {
-            "raw": ro.raw,
-            "actions": np.moveaxis(ro.actions, 1, 2).reshape(len(ro.raw), -1),
-            "advantage": scaled,
-            **{name: ro.flat[name] for name in names},
-        }
-        if ro.mask is not None:
-            arrays["mask"] = np.moveaxis(ro.mask, 1, 2).reshape(len(ro.raw), -1)
-        if learner.policy.state_size:
-            arrays["valid"], arrays["done"] = valid, ro.flat["done"] > 0
-            arrays = {name: ro.by_step(array) for name, array in arrays.items()}
-            arrays["states"] = from_tiles(ro.states, ro.rows)
-        self._valid = valid.reshape(-1, TILE)
-        policy = learner.policy
-        normalize = ro.obs_sums is not None and not policy.picture
-        self._normalizer = Normalizer(learner.weights, policy.device) if normalize else None
-        self._tensors = {name: learner._transfer(name, a) for name, a in arrays.items()}
-
-    def minibatches(self, parts: int) -> Iterator[tuple[Tensor, Tensor, LossRows]]:
-        """One epoch: (outputs, values, rows) of each minibatch, valid rows alone."""
-        if self._learner.policy.state_size:
-            return self._sequences(parts)
-        return self._shuffled(parts)
-
-    def _encoded(self, raw: Tensor) -> Tensor:
-        """Encoded and normalised observations of rows [k, size]."""
-        x = self._learner.policy.encode(raw)
-        return x if self._normalizer is None else self._normalizer(x)
-
-    def _shuffled(self, parts: int) -> Iterator[tuple[Tensor, Tensor, LossRows]]:
-        """Minibatches of shuffled tiles of 64 rows, as the native learner takes them."""
-        learner, tiles = self._learner, len(self._valid)
-        order = learner.tile_order(tiles)
-        places = order[:, None] * TILE + np.arange(TILE)
-        valid = self._valid[order]
-        index = torch.from_numpy(places[valid]).to(learner.policy.device)
-        ends = np.concatenate(([0], np.cumsum(valid.sum(1))))
-        columns = {
-            name: tensor.index_select(0, index)
-            for name, tensor in self._tensors.items()
-            if name != "raw"  # large ones, picked when they are needed
-        }
-        state = torch.zeros((0, 0), device=learner.policy.device)
-        parts = min(parts, tiles)
-        for part in range(parts):
-            lo, hi = (int(ends[k * tiles // parts]) for k in (part, part + 1))
-            if lo == hi:
-                continue
-            rows = {name: column[lo:hi] for name, column in columns.items()}
-            x = self._encoded(self._tensors["raw"].index_select(0, index[lo:hi]))
-            outputs, value, _ = learner.policy.forward(learner._call, x, state)
-            yield outputs, value, LossRows(mask=rows.pop("mask", None), **rows)
-
-    def _sequences(self, parts: int) -> Iterator[tuple[Tensor, Tensor, LossRows]]:
-        """Minibatches of shuffled rows with all their steps: of 64 rows that stay together, as the
-        native learner takes them, where there are enough of them, else of single rows."""
-        learner, ro, all_of = self._learner, self._ro, self._tensors
-        tiles = len(ro.states)
-        size, units = (TILE, tiles) if tiles >= parts else (1, ro.rows)
-        order = learner.tile_order(units)
-        parts = min(parts, units)
-        for part in range(parts):
-            some = order[part * units // parts : (part + 1) * units // parts]
-            chosen = np.sort((some[:, None] * size + np.arange(size)).ravel())
-            chosen = chosen[chosen < ro.rows]
-            index = torch.from_numpy(chosen).to(learner.policy.device)
-            picked = {
-                name: t.index_select(1, index) for name, t in all_of.items() if name != "states"
-            }
-            live, done, raw = picked.pop("valid"), picked.pop("done"), picked.pop("raw")
-            began = torch.cat((torch.zeros_like(done[:1]), done[:-1]))
-            x = self._encoded(raw.flatten(0, 1)).unflatten(0, raw.shape[:2])
-            states = all_of["states"].index_select(0, index)
-            with torch.autocast(x.device.type, torch.bfloat16, enabled=learner.policy.bf16):
-                outputs, value = unroll(learner.module, x, states, began, live)
-            if not bool(live.any()):
-                continue
-            rows = {name: t[live] for name, t in picked.items()}
-            yield (
-                outputs.float()[live],
-                value.float()[live],
-                LossRows(mask=rows.pop("mask", None), **rows),
-            )
-
-
-class Transfer:
-    """Arrays to the learner's device: as they are on the CPU, else through pinned memory that
-    is kept, without waiting."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._pinned: dict[str, Tensor] = {}
-
-    def __call__(self, name: str, array: NDArray[Any]) -> Tensor:
-        """The array as a tensor; on the CPU it shares the array's memory."""
-        own = torch.from_numpy(np.ascontiguousarray(array))
-        if self._device.type == "cpu":
-            return own
-        kept = self._pinned.get(name)
-        if kept is None or kept.shape != own.shape:
-            pin = self._device.type == "cuda"
-            kept = self._pinned[name] = torch.empty(own.shape, dtype=own.dtype, pin_memory=pin)
-        kept.copy_(own)
-        return kept.to(self._device, non_blocking=True)
-
-
-def make_optimizers(
-    parameters: Mapping[str, nn.Parameter], name: str, betas: tuple[float, float], eps: float
-) -> list[torch.optim.Optimizer]:
-    """Adam for all; or Muon for the matrices between the first and the last layers.
-
-    Raises:
-        ArgumentError: an unknown name, or a torch without Muon.
-    """
-    if name not in OPTIMIZERS:
-        raise ArgumentError(f"optimizer is {name!r}: expected {' or '.join(OPTIMIZERS)}")
-    hidden: Sequence[str] = []
-    if name == "muon":
-        if not hasattr(torch.optim, "Muon"):
-            raise ArgumentError(
-                f"optimizer is 'muon', which torch {torch.__version__} has not: use torch 2.9 or "
-                "newer, or 'adam'"
-            )
-        matrices = [n for n, p in parameters.items() if p.dim() == 2]
-        hidden = [n for n in matrices[1:] if n.split(".")[-2] not in ("policy", "value")]
-    rest = [p for n, p in parameters.items() if n not in hidden]
-    fused = all(p.device.type in ("cpu", "cuda") for p in rest)
-    found: list[torch.optim.Optimizer] = [torch.optim.Adam(rest, betas=betas, eps=eps, fused=fused)]
-    if hidden:
-        chosen = [parameters[n] for n in hidden]
-        found.append(torch.optim.Muon(chosen, weight_decay=0.0, adjust_lr_fn="match_rms_adamw"))
-    return found
 
 
 def _random_bits(key: int, number: int) -> int:

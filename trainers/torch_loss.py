@@ -26,7 +26,6 @@ class LossOptions:
     clip: float  # range of the probability ratio around 1
     vf_clip: float  # range of the value around the old one; 0: not clipped
     vf_coef: float
-    ent_coef: float
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,12 @@ def logp_and_entropy(
 
 
 def ppo_loss(
-    options: LossOptions, rows: LossRows, logp: Tensor, entropy: Tensor, value: Tensor
+    options: LossOptions,
+    rows: LossRows,
+    logp: Tensor,
+    entropy: Tensor,
+    value: Tensor,
+    ent_coef: float | Tensor,
 ) -> tuple[Tensor, Tensor]:
     """The mean loss, and detached sums over the rows [5]: policy loss, value loss, entropy, KL
     divergence ((ratio - 1) - log ratio), rows whose ratio left the clip range."""
@@ -85,7 +89,7 @@ def ppo_loss(
         other = rows.value + step - rows.ret
         squared = torch.maximum(squared, other * other)
     value_loss = 0.5 * squared
-    loss = (policy + options.vf_coef * value_loss - options.ent_coef * entropy).mean()
+    loss = (policy + options.vf_coef * value_loss - ent_coef * entropy).mean()
     with torch.no_grad():
         outside = (ratio > 1.0 + options.clip) | (ratio < 1.0 - options.clip)
         columns = (policy, value_loss, entropy, (ratio - 1.0) - log_ratio, outside.float())

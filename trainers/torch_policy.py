@@ -29,6 +29,7 @@ from .actor import Acted, Draw, Floats
 from .description import heads_of
 from .nn import image_shape
 from .policy import OBS_CLIP, Head, PolicySpec, TensorError
+from .torch_device import Recorded, Transfer, called, recorder, torch_device
 
 PARALLEL_FLOPS = 3e8  # work of a call from which on more than one thread pays
 
@@ -50,8 +51,13 @@ class Normalizer:
     """Encoded observations by the running statistics in some weights."""
 
     def __init__(self, weights: TorchWeights, device: torch.device) -> None:
-        self._mean = torch.from_numpy(weights.obs_mean).to(device)
-        self._scale = torch.from_numpy(weights.obs_scale).to(device)
+        self._mean = torch.tensor(weights.obs_mean, device=device)
+        self._scale = torch.tensor(weights.obs_scale, device=device)
+
+    def load(self, weights: TorchWeights) -> None:
+        """Other weights' statistics, in the same tensors."""
+        self._mean.copy_(torch.from_numpy(weights.obs_mean))
+        self._scale.copy_(torch.from_numpy(weights.obs_scale))
 
     def __call__(self, x: Tensor) -> Tensor:
         """(x - mean) * scale within the bounds, [k, ...]."""
@@ -284,12 +290,14 @@ class TorchActor:
         normalize_obs: bool = False,
         device: str | None = None,
         compiled: bool = False,
+        graphs: bool = True,
     ) -> None:
         """Arguments:
 
         normalize_obs: by the running statistics in the weights; pictures never are.
         device: where it acts; default: where the policy's module is.
         compiled: through torch.compile.
+        graphs: on CUDA, record what acting does and replay it.
         """
         self.policy = policy
         self.state_size = policy.state_size
@@ -297,7 +305,10 @@ class TorchActor:
         self.device = policy.device if device is None else torch_device(device)
         self._normalize = normalize_obs and not policy.picture
         self._module = copy.deepcopy(policy.module).to(self.device).eval().requires_grad_(False)
-        self._call: Any = torch.compile(self._module) if compiled else self._module
+        self._call: Any = called(self._module, self.device, compiled=compiled, graphs=graphs)
+        record = recorder(self.device, compiled=compiled, graphs=graphs)
+        self._work = Recorded(self._computed, record)
+        self._transfer = Transfer(self.device)
         self._own = self._module.state_dict()
         self._loaded: TorchWeights | None = None
         self._normalizer: Normalizer | None = None
@@ -337,13 +348,21 @@ class TorchActor:
         if weights is not self._loaded:
             self._load(weights)
         self.policy.use_threads(len(raw))
-        x = self.policy.encode(torch.from_numpy(raw).to(self.device))
+        given = [self._transfer("raw", raw)]
+        if self.state_size:
+            given.append(self._transfer("state", state))
+        out, *after = self._work(*given)
+        return out.cpu().numpy(), after[0].cpu().numpy() if after else state
+
+    def _computed(self, raw: Tensor, state: Tensor | None = None) -> tuple[Tensor, ...]:
+        """(outputs and value side by side, state where there is one) on the device."""
+        x = self.policy.encode(raw)
         if self._normalizer is not None:
             x = self._normalizer(x)
-        before = torch.from_numpy(state).to(self.device)
+        before = x[:0] if state is None else state
         outputs, value, after = self.policy.forward(self._call, x, before)
-        out = torch.cat((outputs, value.unsqueeze(1)), dim=1).cpu().numpy()
-        return out, after.cpu().numpy() if self.state_size else state
+        out = torch.cat((outputs, value.unsqueeze(1)), dim=1)
+        return (out,) if state is None else (out, after)
 
     def profile(self) -> dict[str, float]:
         """Seconds spent in torch since the start: encoding and the module."""
@@ -355,17 +374,8 @@ class TorchActor:
         if self.policy.log_std_name is not None:
             log_std = weights.tensors[self.policy.log_std_name]
             self._log_std = np.ascontiguousarray(log_std.float().cpu().numpy())
-        if self._normalize:
+        if self._normalizer is not None:
+            self._normalizer.load(weights)
+        elif self._normalize:
             self._normalizer = Normalizer(weights, self.device)
         self._loaded = weights
-
-
-def torch_device(name: str) -> torch.device:
-    """A device by name ("cpu", "cuda", "cuda:1"); ArgumentError where there is no such."""
-    try:
-        device = torch.device(name)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        first = str(error).splitlines()[0]
-        raise ArgumentError(f"device {name!r} cannot be used by this torch: {first}") from None
-    return device

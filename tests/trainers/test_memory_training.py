@@ -197,7 +197,7 @@ def test_settings_that_do_not_fit_are_named():
     for options, sentence in [
         ({"memory": "gru"}, "memory gru needs a torch policy"),
         ({"memory": "mingru", "separate": True}, "give separate or memory, not both"),
-        ({"recall": True}, "recall is of native policies with a memory"),
+        ({"recall": True}, "recall is of policies with a memory"),
     ]:
         with pytest.raises(ConfigError, match=sentence):
             TrainConfig(env="cartpole", **options)

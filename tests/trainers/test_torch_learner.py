@@ -16,7 +16,8 @@ from headrace.trainers.learner import NativeLearner  # noqa: E402
 from headrace.trainers.policy import PolicySpec  # noqa: E402
 from headrace.trainers.rollout import NonFiniteError  # noqa: E402
 from headrace.trainers.stepped import SteppedCollector  # noqa: E402
-from headrace.trainers.torch_learner import TorchLearner, Transfer  # noqa: E402
+from headrace.trainers.torch_device import Transfer  # noqa: E402
+from headrace.trainers.torch_learner import TorchLearner  # noqa: E402
 from headrace.trainers.torch_policy import TorchActor  # noqa: E402
 
 HIDDEN = (16, 8)

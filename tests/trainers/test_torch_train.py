@@ -158,3 +158,34 @@ def test_python_environments_train_resume_and_play(policy):
     assert result.steps >= 1_000
     assert headrace.train(resume="r", steps=1_500).steps >= 1_500
     assert evaluate("r", episodes=4, threads=2).return_mean > 5
+
+
+@pytest.mark.parametrize("memory", ["gru", "mingru"])
+def test_what_is_recalled_is_what_the_learning_weights_would_have_remembered(memory):
+    settings = {"policy": "torch", "memory": memory, "num_envs": 64, "horizon": 4, "seed": 3}
+    with headrace.PPO("cartpole", recall=True, steps=2_000, target=None, run_dir="r",
+                      **settings) as ppo:  # fmt: skip
+        learner = ppo._session.learner
+        turns = iter(ppo)
+        next(turns)
+        past = {name: tensor.clone() for name, tensor in learner._past.items()}
+        module = learner.module
+        state, began = past["states"], torch.zeros(64, dtype=torch.bool)
+        with torch.no_grad():
+            for t in range(4):  # by hand, a step at a time
+                state = module(past["obs"][t], torch.where(began[:, None], 0.0, state))[2]
+                began = past["done"][t]
+        wanted = torch.where(began[:, None], 0.0, state)
+        next(turns)
+        assert torch.allclose(learner._past["states"], wanted, atol=1e-6)
+        assert wanted.abs().max() > 0
+
+
+def test_a_resumed_run_recalls_what_one_that_was_not_would():
+    settings = {"policy": "torch", "memory": "gru", "recall": True, "seed": 2, "threads": 1,
+                "anneal_lr": False, "target": None, "num_envs": 64, "horizon": 8}  # fmt: skip
+    whole = headrace.train("cartpole", steps=4_000, run_dir="whole", **settings)
+    part = headrace.train("cartpole", steps=1_500, run_dir="part", **settings)
+    headrace.train(resume=part.run, steps=4_000)
+    one, other = weights(whole.run), weights(part.run)
+    assert all(np.array_equal(one[name], other[name]) for name in one)

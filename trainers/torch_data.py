@@ -1,0 +1,164 @@
+"""A rollout on the learner's device, cut into minibatches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..engine.errors import ArgumentError
+from ._native import TILE
+from .nn import remembered
+from .rollout import SteppedRollout
+from .tiles import from_tiles
+from .torch_device import Transfer
+from .torch_loss import LossRows
+from .torch_policy import Normalizer, TorchPolicy, TorchWeights
+
+Minibatch = tuple[tuple[Tensor, ...], LossRows]  # what the module takes, and the rows it gives
+
+
+class RolloutData:
+    """The tensors of a rollout: of all places [places, ...], or by step [T, rows, ...] where the
+    policy remembers.
+
+    Attributes:
+        explained_variance: share of the returns' variance that the values explain.
+        valid: bool [tiles, 64].
+    """
+
+    def __init__(
+        self,
+        policy: TorchPolicy,
+        transfer: Transfer,
+        weights: TorchWeights,
+        ro: SteppedRollout,
+        *,
+        normalize_advantage: bool,
+    ) -> None:
+        """weights: whose normalisation counts.
+
+        Raises:
+            ArgumentError: a rollout without any step.
+        """
+        self._policy, self._ro = policy, ro
+        flat = ro.flat
+        valid = flat["valid"] > 0
+        if not valid.any():
+            raise ArgumentError("rollout has no valid row: nothing can be learned from it")
+        self.valid = valid.reshape(-1, TILE)
+        self._whole = bool(valid.all())
+        arrays: dict[str, NDArray[Any]] = {
+            "raw": ro.raw,
+            "actions": np.moveaxis(ro.actions, 1, 2).reshape(len(ro.raw), -1),
+            "advantage": self._scaled(flat, valid, normalize_advantage),
+            **{name: flat[name] for name in ("logp", "value", "ret")},
+        }
+        if ro.mask is not None:
+            arrays["mask"] = np.moveaxis(ro.mask, 1, 2).reshape(len(ro.raw), -1)
+        if policy.state_size:
+            arrays["valid"], arrays["done"] = valid, flat["done"] > 0
+            arrays = {name: ro.by_step(array) for name, array in arrays.items()}
+            arrays["states"] = from_tiles(ro.states, ro.rows)
+        normalize = ro.obs_sums is not None and not policy.picture
+        self._normalizer = Normalizer(weights, policy.device) if normalize else None
+        self._tensors = {name: transfer(name, array) for name, array in arrays.items()}
+
+    def _scaled(self, flat: Any, valid: NDArray[np.bool_], normalize: bool) -> NDArray[np.float32]:
+        """Advantages as the loss has them; takes the explained variance on the way."""
+        advantage, ret = (flat[k].astype(np.float64) for k in ("advantage", "ret"))
+        if not self._whole:
+            advantage, ret = advantage[valid], ret[valid]
+        spread, own = ret.var(), advantage.var()
+        self.explained_variance = float(1.0 - own / spread) if spread > 0 else np.nan
+        if not normalize or len(advantage) < 2:
+            return flat["advantage"].copy()
+        deviation = np.sqrt(own * len(advantage) / (len(advantage) - 1))
+        mean, scale = np.float32(advantage.mean()), np.float32(1.0 / (deviation + 1e-8))
+        scaled: NDArray[np.float32] = (flat["advantage"] - mean) * scale
+        return scaled
+
+    def minibatches(self, parts: int, order: Any) -> Iterator[Minibatch]:
+        """One epoch: inputs of the module and the rows that they give, valid ones alone.
+
+        order: a function of n that gives the next shuffle of n things.
+        """
+        return (
+            self._sequences(parts, order) if self._policy.state_size else self._flat(parts, order)
+        )
+
+    def _encoded(self, raw: Tensor) -> Tensor:
+        """Encoded and normalised observations of rows [k, size]."""
+        x = self._policy.encode(raw)
+        return x if self._normalizer is None else self._normalizer(x)
+
+    def _flat(self, parts: int, order: Any) -> Iterator[Minibatch]:
+        """Minibatches of shuffled tiles of 64 rows, as the native learner takes them."""
+        tiles = len(self.valid)
+        chosen = order(tiles)
+        places = chosen[:, None] * TILE + np.arange(TILE)
+        valid = self.valid[chosen]
+        index = torch.from_numpy(places[valid]).to(self._policy.device)
+        ends = np.concatenate(([0], np.cumsum(valid.sum(1))))
+        columns = {
+            name: tensor.index_select(0, index)
+            for name, tensor in self._tensors.items()
+            if name != "raw"  # large ones, picked when they are needed
+        }
+        parts = min(parts, tiles)
+        for part in range(parts):
+            lo, hi = (int(ends[k * tiles // parts]) for k in (part, part + 1))
+            if lo == hi:
+                continue
+            rows = {name: column[lo:hi] for name, column in columns.items()}
+            x = self._encoded(self._tensors["raw"].index_select(0, index[lo:hi]))
+            yield (x,), LossRows(mask=rows.pop("mask", None), **rows)
+
+    # ---- memory --------------------------------------------------------------------------
+
+    def _sequences(self, parts: int, order: Any) -> Iterator[Minibatch]:
+        """Minibatches of shuffled rows with all their steps: of 64 rows that stay together, as the
+        native learner takes them, where there are enough of them, else of single rows."""
+        ro, all_of = self._ro, self._tensors
+        tiles = len(ro.states)
+        size, units = (TILE, tiles) if tiles >= parts else (1, ro.rows)
+        shuffled = order(units)
+        parts = min(parts, units)
+        for part in range(parts):
+            some = shuffled[part * units // parts : (part + 1) * units // parts]
+            chosen = np.sort((some[:, None] * size + np.arange(size)).ravel())
+            chosen = chosen[chosen < ro.rows]
+            index = torch.from_numpy(chosen).to(self._policy.device)
+            picked = {
+                name: t.index_select(1, index) for name, t in all_of.items() if name != "states"
+            }
+            live, done, raw = picked.pop("valid"), picked.pop("done"), picked.pop("raw")
+            if not bool(live.any()):
+                continue
+            states = all_of["states"].index_select(0, index)
+            rows = {name: t[live] for name, t in picked.items()}
+            inputs = (self._steps(raw), states, _began(done), live)
+            yield inputs, LossRows(mask=rows.pop("mask", None), **rows)
+
+    def _steps(self, raw: Tensor) -> Tensor:
+        return self._encoded(raw.flatten(0, 1)).unflatten(0, raw.shape[:2])
+
+    def past(self) -> dict[str, Tensor]:
+        """What `recall` needs of this rollout, once the next one is there."""
+        kept = {name: self._tensors[name].clone() for name in ("valid", "done", "states")}
+        return {"obs": self._steps(self._tensors["raw"]).clone(), **kept}
+
+    def recall(self, module: Any, past: dict[str, Tensor]) -> None:
+        """What is remembered when the rollout begins, anew from the rollout before."""
+        done = past["done"]
+        state = remembered(module, past["obs"], past["states"], _began(done), past["valid"])
+        self._tensors["states"] = torch.where(done[-1, :, None], 0.0, state)
+
+
+def _began(done: Tensor) -> Tensor:
+    """bool [T, rows]: an episode begins here, by where episodes ended."""
+    return torch.cat((torch.zeros_like(done[:1]), done[:-1]))
