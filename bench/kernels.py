@@ -28,7 +28,7 @@ REFERENCE = 16384  # rows: the batch at which everything is compared
 CHECKED = 1024  # rows that are compared with NumPy's
 COMPILATIONS = 3  # how often the time to compile is taken
 EAGER, COMPILED = "torch eager", "torch.compile"
-QUICK_SECONDS, FULL_SECONDS = 0.03, 0.1  # of one repeat
+QUICK_SECONDS, FULL_SECONDS = 0.03, 0.05  # of one repeat
 ROWS, CALLS = "rows/s", "us/call"
 
 

@@ -29,14 +29,21 @@ def draw(folder: Path, title: str, results: Sequence[Result]) -> list[Path]:
     """
     written = []
     for name, series in curves(results).items():
-        figure, axes = _figure(f"{title}: {name}")
-        _lines(axes, series)
-        written.append(_save(figure, folder / f"{name}.png"))
+        written.append(chart(folder / f"{name}.png", f"{title}: {name}", series))
     for name, rows in bars(results).items():
         figure, axes = _figure(f"{title}: {name}", height=1.0 + 0.25 * len(rows))
         _bars(axes, rows)
         written.append(_save(figure, folder / f"{name}.png"))
     return written
+
+
+def chart(
+    path: Path, title: str, series: Series, metadata: Mapping[str, str] | None = None
+) -> Path:
+    """Writes one chart of lines; metadata goes into the PNG. ResultsError as `draw`."""
+    figure, axes = _figure(title)
+    _lines(axes, series)
+    return _save(figure, path, metadata)
 
 
 Series = Mapping[str, Sequence[tuple[int, Result]]]  # label: (size, figure)
@@ -136,10 +143,10 @@ def _bars(axes: Any, rows: Sequence[Result]) -> None:
     axes.set_xlabel(rows[0].unit)
 
 
-def _save(figure: Any, path: Path) -> Path:
+def _save(figure: Any, path: Path, metadata: Mapping[str, str] | None = None) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=110)
+        figure.savefig(path, dpi=110, metadata=metadata)
     except OSError as error:
         raise ResultsError(f"--plots {path.parent} cannot be written: {error.strerror}") from error
     return path

@@ -30,7 +30,8 @@ from .trajectory import WORLDS, actions_at, check_trajectory
 KERNEL, STEP, SEND_RECV = "headrace kernel", "headrace VecEnv.step", "headrace send/recv"
 WAYS = {"kernel": KERNEL, "step": STEP, "sendrecv": SEND_RECV}
 SIZES = (1, 64, 4096, 65536, 1 << 20)  # rows
-THREADED = 4096  # rows from which on several threads are measured too
+THREADED = 4096  # rows from which on several threads are measured too,
+SHARED = 1 << 20  # and from which on nothing else is
 CACHED = 1 << 16  # rows up to which send/recv is measured
 CHECKED = 4096  # rows at most with which a way of stepping is checked
 ACTION_BYTES = 1 << 24  # of ready-made actions at most
@@ -51,8 +52,9 @@ class Sweep:
     def points(self) -> Iterator[tuple[int, int]]:
         """(rows, threads)"""
         for size in self.sizes:
-            for threads in self.threads or sorted({1, available_cpus()}):
-                if threads == 1 or size >= THREADED:
+            counts = self.threads or sorted({1, available_cpus()})
+            for threads in counts if size >= THREADED else counts[:1]:
+                if threads == counts[-1] or size < SHARED:
                     yield size, threads
 
 

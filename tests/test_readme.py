@@ -72,6 +72,7 @@ def test_links_lead_somewhere() -> None:
 def result(name: str, impl: str, threads: int, median: float | None, note: str = "") -> dict:
     return {
         "name": name,
+        "env": "cartpole",
         "impl": impl,
         "threads": threads,
         "value": median,
@@ -112,28 +113,34 @@ def test_environments_are_made_of_the_figures() -> None:
     solved = "return 18, 3 of 3 seeds solved"
     missed = "return 200, 2 of 3 seeds solved"
     found = [
-        ("pong", "step", 30e6, ""),
         ("pong", "solve", 0.514, solved),
         ("pong", "solve-steps", 2.5e6, solved),
         ("pong", "greedy", 19.25, solved),
         ("pong", "sampled", 18.5, solved),
-        ("lander", "step", 5e6, ""),
         ("lander", "solve", 1.0, missed),
         ("lander", "greedy", 150.0, missed),
         ("lander", "sampled", 140.0, missed),
-        ("maze", "step", 4e6, ""),
+        ("maze", "train", 4e6, "no target: all the steps of the preset"),
     ]
     results = [
-        {"env": env, "name": name, "median": median, "impl": "c", "note": note}
+        {"env": env, "name": name, "median": median, "impl": "headrace", "note": note}
         for env, name, median, note in found
     ]
-    document = {"machine": {"cpu": "Some CPU", "cores": 2}, "results": results}
-    lines = readme_table.environments_table(document).splitlines()
+    speeds = {"pong": 30e6, "lander": 5e6, "maze": 4e6, "snake": 1e6}
+    kernels = [
+        {**result("kernel-4096", "headrace kernel", threads, speed / threads), "env": env}
+        for env, speed in speeds.items()
+        for threads in (1, 2)
+    ]
+    machine = {"cpu": "Some CPU", "cores": 2}
+    lines = readme_table.environments_table(
+        {"machine": machine, "results": results}, {"machine": machine, "results": kernels}
+    ).splitlines()
     assert "Some CPU, 2 cores" in lines[0]
     assert lines[2:] == [
-        "| lander | c | 5 | 200 | 2 of 3 seeds | - | 150 | 140 |",
-        "| maze | c | 4 | - | - | - | - | - |",
-        "| pong | c | 30 | 18 | 0.51 s | 2.5 M | 19.2 | 18.5 |",
+        "| lander | C | 5 | 200 | 2 of 3 seeds | - | 150 | 140 |",
+        "| maze | Numba | 4 | - | - | - | - | - |",
+        "| pong | C | 30 | 18 | 0.51 s | 2.5 M | 19.2 | 18.5 |",
     ]
 
 

@@ -1,14 +1,7 @@
-"""Writes the tables of docs/async.md from bench/results: never typed by hand.
-
-headrace bench staleness --out bench/results/staleness.json
-headrace bench ladder --out bench/results/ladder.json
-headrace bench overlap --out bench/results/overlap.json
-python tools/async_tables.py            # --check only compares
-"""
+"""The tables of docs/async.md; tools/measured_pages.py writes them."""
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 from readme_table import ROOT, load, replaced
@@ -19,7 +12,7 @@ CORRECTIONS = ("none", "clip", "vtrace", "decoupled")
 
 def marks(name: str) -> tuple[str, str]:
     """The comments between which a table stands."""
-    return f"<!-- {name}: written by tools/async_tables.py -->", f"<!-- end of {name} -->"
+    return f"<!-- {name}: written by tools/measured_pages.py -->", f"<!-- end of {name} -->"
 
 
 def machine_of(document: dict[str, Any]) -> str:
@@ -95,18 +88,8 @@ def overlap_table(document: dict[str, Any]) -> str:
 TABLES = {"staleness": staleness_table, "ladder": ladder_table, "overlap": overlap_table}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--check", action="store_true", help="fail when the page is out of date")
-    check = parser.parse_args().check
-    text = new = PAGE.read_text()
+def page(text: str) -> str:
+    """docs/async.md with its tables made anew."""
     for name, table in TABLES.items():
-        new = replaced(new, table(load(name)), *marks(name))
-    if check:
-        return int(new != text)
-    PAGE.write_text(new)
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+        text = replaced(text, table(load(name)), *marks(name))
+    return text

@@ -1,14 +1,7 @@
-"""Writes the README's tables of measurements from bench/results: never typed by hand.
-
-headrace bench env --out bench/results/env.json
-headrace bench train --out bench/results/train.json
-python tools/train_table.py
-python tools/readme_table.py            # --check only compares
-"""
+"""The README's tables of measurements; tools/measured_pages.py writes them."""
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 from typing import Any
@@ -16,12 +9,14 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 RESULTS = ROOT / "bench" / "results"
-BEGIN = "<!-- measured: written by tools/readme_table.py -->"
+BEGIN = "<!-- measured: written by tools/measured_pages.py -->"
 END = "<!-- end of measured -->"
-BEGIN_ENVIRONMENTS = "<!-- environments: written by tools/readme_table.py -->"
+BEGIN_ENVIRONMENTS = "<!-- environments: written by tools/measured_pages.py -->"
 END_ENVIRONMENTS = "<!-- end of environments -->"
 
 Key = tuple[str, str, int]  # name, impl, threads
+KERNEL: Key = ("kernel-4096", "headrace kernel", 1)
+LANGUAGES = {"c": "C", "pyx": "Cython", "py": "Numba"}  # by suffix
 YARDSTICK: Key = ("vecenv-1024", "Gymnasium CartPoleVectorEnv", 1)
 STEPPING: list[tuple[str, Key]] = [
     ("Step: headrace, kernel", ("kernel-4096", "headrace kernel", 1)),
@@ -39,8 +34,8 @@ def load(name: str) -> dict[str, Any]:
     if not path.exists():
         where = path.relative_to(ROOT)
         command = f"headrace bench {name} --out {where}"
-        if name == "environments":
-            command = "python tools/train_table.py"
+        if name == "presets":
+            command = f"headrace bench train --envs all --out {where}"
         raise SystemExit(f"{where} is missing: run `{command}`")
     contents: dict[str, Any] = json.loads(path.read_text())
     return contents
@@ -51,7 +46,7 @@ def figures(document: dict[str, Any]) -> dict[Key, dict[str, Any]]:
     return {
         (each["name"], each["impl"], each["threads"]): each
         for each in document["results"]
-        if each["value"] is not None
+        if each["value"] is not None and each["env"] in ("cartpole", "")
     }
 
 
@@ -78,12 +73,15 @@ def table(env: dict[str, Any], train: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def environments_table(document: dict[str, Any]) -> str:
+def environments_table(presets: dict[str, Any], env: dict[str, Any]) -> str:
     """The table in Markdown: one environment a line, medians over seeds."""
-    machine = document["machine"]
+    machine = presets["machine"]
     by_env: dict[str, dict[str, dict[str, Any]]] = {}
-    for each in document["results"]:
+    for each in presets["results"]:
         by_env.setdefault(each["env"], {})[each["name"]] = each
+    for each in env["results"]:
+        if (each["name"], each["impl"], each["threads"]) == KERNEL and each["env"] in by_env:
+            by_env[each["env"]]["step"] = each
     lines = [
         f"| on {machine['cpu']}, {machine['cores']} cores | written in | M steps/s, 1 core "
         "| target | reached after | steps | greedy | sampled |",
@@ -95,21 +93,29 @@ def environments_table(document: dict[str, Any]) -> str:
 
 def environment_row(name: str, figure: dict[str, dict[str, Any]]) -> str:
     """One environment of the table; a dash for what it does not have."""
-    cells = [name, next(iter(figure.values()))["impl"]]
+    cells = [name, language(name)]
     cells.append(f"{figure['step']['median'] / 1e6:.3g}" if "step" in figure else "-")
-    if "solve" not in figure:
-        return f"| {' | '.join([*cells, '-', '-', '-', '-', '-'])} |"
-    target, _, seeds = figure["solve"]["note"].partition(", ")
-    solved, trained = (int(word) for word in seeds.split() if word.isdigit())
-    cells.append(target.removeprefix("return "))
-    if solved < trained:
-        cells.append(f"{solved} of {trained} seeds")
+    if "solve" in figure:
+        target, _, seeds = figure["solve"]["note"].partition(", ")
+        solved, trained = (int(word) for word in seeds.split() if word.isdigit())
+        cells.append(target.removeprefix("return "))
+        after = f"{solved} of {trained} seeds"
+        cells.append(after if solved < trained else f"{figure['solve']['median']:.2g} s")
     else:
-        cells.append(f"{figure['solve']['median']:.2g} s")
+        cells += ["-", "-"]
     steps = figure.get("solve-steps")
     cells.append(f"{steps['median'] / 1e6:.2g} M" if steps else "-")
-    cells += [f"{figure[kind]['median']:.3g}" for kind in ("greedy", "sampled")]
+    for kind in ("greedy", "sampled"):
+        cells.append(f"{figure[kind]['median']:.3g}" if kind in figure else "-")
     return f"| {' | '.join(cells)} |"
+
+
+def language(env: str) -> str:
+    """What a shipped environment is written in."""
+    for suffix, name in LANGUAGES.items():
+        if (ROOT / "envs" / f"{env}.{suffix}").exists():
+            return name
+    return "-"
 
 
 def replaced(text: str, new: str, begin: str = BEGIN, end: str = END) -> str:
@@ -119,19 +125,9 @@ def replaced(text: str, new: str, begin: str = BEGIN, end: str = END) -> str:
     return f"{head}{begin}\n{new}\n{end}{tail}"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--check", action="store_true", help="fail when the README is out of date")
-    check = parser.parse_args().check
-    text = README.read_text()
-    new = replaced(text, table(load("env"), load("train")))
-    environments = environments_table(load("environments"))
-    new = replaced(new, environments, BEGIN_ENVIRONMENTS, END_ENVIRONMENTS)
-    if check:
-        return int(new != text)
-    README.write_text(new)
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+def page(text: str) -> str:
+    """The README with its tables made anew."""
+    env = load("env")
+    text = replaced(text, table(env, load("train")))
+    made = environments_table(load("presets"), env)
+    return replaced(text, made, BEGIN_ENVIRONMENTS, END_ENVIRONMENTS)
