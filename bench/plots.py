@@ -49,7 +49,7 @@ def chart(
 Series = Mapping[str, Sequence[tuple[int, Result]]]  # label: (size, figure)
 
 
-def curves(results: Sequence[Result]) -> dict[str, Series]:
+def curves(results: Sequence[Result], least: int = LEAST_POINTS) -> dict[str, Series]:
     """Charts of lines: by what was measured and threads, then by whose and which environment."""
     found: dict[str, dict[str, list[tuple[int, Result]]]] = {}
     for each in results:
@@ -64,7 +64,7 @@ def curves(results: Sequence[Result]) -> dict[str, Series]:
     kept: dict[str, Series] = {}
     for name, series in found.items():
         long = {
-            k: sorted(v, key=lambda p: p[0]) for k, v in series.items() if len(v) >= LEAST_POINTS
+            k: sorted(v, key=lambda p: p[0]) for k, v in series.items() if len(v) >= least
         }
         if long:
             kept[name] = long

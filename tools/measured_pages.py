@@ -59,7 +59,7 @@ def draw(name: str) -> None:
 
     file, chart = CHARTS[name]
     figures = [Result(**each) for each in load(file)["results"]]
-    series = plots.curves(figures)[chart]
+    series = plots.curves(figures, least=1)[chart]
     plots.chart(ROOT / "docs" / f"{name}.png", chart, series, {"Description": stamp(file)})
 
 
