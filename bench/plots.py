@@ -63,9 +63,7 @@ def curves(results: Sequence[Result], least: int = LEAST_POINTS) -> dict[str, Se
         )
     kept: dict[str, Series] = {}
     for name, series in found.items():
-        long = {
-            k: sorted(v, key=lambda p: p[0]) for k, v in series.items() if len(v) >= least
-        }
+        long = {k: sorted(v, key=lambda p: p[0]) for k, v in series.items() if len(v) >= least}
         if long:
             kept[name] = long
     return kept
