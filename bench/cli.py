@@ -22,6 +22,7 @@ BENCHMARKS = {
         "how fast environments step, CartPole beside Gymnasium, EnvPool, PufferLib",
     ),
     "train": ("training", "how fast CartPole is learnt, where the time goes, seconds to solve"),
+    "torch": ("torch_ceiling", "a torch policy's training against torch alone"),
     "kernels": ("kernels", "the trainer's kernels against torch, eager and compiled"),
     "ladder": ("ladder", "what asynchrony gains where steps take a heavy-tailed time"),
     "overlap": ("overlap", "what asynchrony costs where nothing waits"),

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from ..engine._core import MAX_THREADS
 from ..engine.errors import HeadraceError
+from ..engine.vector import VecEnv
 from ._native import StopFlag
 from .batch import Codec
 from .config import TrainConfig, label
 from .environments import AnyVecEnv, environments, name_of, whole_worlds
 from .parts import check_policy, make_player, native_policy
 from .policy import PolicySpec, TensorError
-from .rollout import Stopped
+from .rollout import Stopped, check_masks
 from .run import LAST, Run, RunError, Tensors
 from .seeds import EVALUATION, world_seeds
 from .settings import check, required, setting
@@ -229,7 +230,10 @@ def play(
         if stop is not None and stop.requested:
             raise Stopped
         there = np.array(arrays.get("present", True), np.bool_)
-        actions = player.act(obs, arrays.get("mask"), greedy=not sample, seed=key, step=step)
+        mask = arrays.get("mask")
+        if mask is not None and isinstance(vec, VecEnv):  # others have none
+            check_masks(vec.spec_, mask, there, step)
+        actions = player.act(obs, mask, greedy=not sample, seed=key, step=step)
         _, rewards, terminated, truncated, _ = vec.step(actions)
         _check_rewards(vec, rewards, step)
         step += 1

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.errors import HeadraceError
+from ..engine.spec import EnvSpec
 from ._native import TILE, Net, Rollout, aligned
 
 __all__ = ["TILE", "MaskError", "NonFiniteError", "Rollout", "SteppedRollout", "Stopped"]
@@ -26,6 +27,24 @@ class MaskError(HeadraceError, ValueError):
             "allow one, or let the agent be absent"
         )
         self.row, self.step = row, step
+
+
+def check_masks(spec: EnvSpec, mask: NDArray[Any], there: NDArray[np.bool_], step: int) -> None:
+    """Raises MaskError for the first agent that is to act and whose mask allows nothing.
+
+    mask: [rows, mask_size]; there: which agents act, bool, one or [rows]; step: for the message.
+    """
+    open_: NDArray[np.bool_] = np.ones(len(mask), np.bool_)
+    at = 0
+    for field in spec.action_fields:
+        if field.kind == "discrete":
+            end = at + field.size * field.choices
+            own = mask[:, at:end].reshape(len(mask), field.size, field.choices)
+            open_ &= np.all(np.any(own, axis=2), axis=1)
+            at = end
+    shut = np.flatnonzero(~open_ & there)
+    if len(shut):
+        raise MaskError(spec.name, int(shut[0]), step)
 
 
 class NonFiniteError(HeadraceError, ArithmeticError):
