@@ -13,8 +13,8 @@ from ..engine.processes.sources import is_python
 from ..engine.processes.vector import ProcessVecEnv
 from ..engine.resolve import is_native_class, resolve
 from ..engine.vector import VecEnv
-from .atari import preparation
 from .config import DEFAULT_NUM_ENVS, PYTHON_NUM_ENVS, TrainConfig
+from .preparation import preparation
 from .seeds import world_seeds
 from .settings import ConfigError, load_params
 

@@ -6,10 +6,10 @@ import importlib.util
 
 import pytest
 
-from headrace.trainers.atari import FRAMES, SIZE, preparation
 from headrace.trainers.begin import PRESETS, preset_of
 from headrace.trainers.config import configure
 from headrace.trainers.environments import environments
+from headrace.trainers.preparation import FRAMES, SIZE, preparation
 
 
 @pytest.mark.parametrize(
@@ -44,4 +44,11 @@ def test_pong_is_four_grey_pictures() -> None:
     env = "gymnasium:ALE/Pong-v5"
     vec = environments(configure(env, preset_of(env), {}), 2, 1, 0, 0)
     assert vec.single_observation_space.shape == (FRAMES, SIZE, SIZE)
+    vec.close()
+
+
+def test_a_minigrid_is_its_picture() -> None:
+    pytest.importorskip("minigrid")
+    vec = environments(configure("gymnasium:MiniGrid-Empty-5x5-v0", None, {}), 2, 1, 0, 0)
+    assert vec.single_observation_space.shape == (7, 7, 3)
     vec.close()
