@@ -241,7 +241,7 @@ cdef extern from "learn.h" nogil:
 
     ctypedef struct hr_learn_options:
         int32_t epochs, minibatches, normalize_advantage
-        float clip, value_clip, value_coef, entropy_coef, max_grad_norm
+        float clip, value_clip, value_coef, entropy_coef, max_grad_norm, target_kl
         float lr, beta1, beta2, eps
         int32_t correction, lagged
         float weight_max

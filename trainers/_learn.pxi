@@ -52,12 +52,13 @@ cdef class Learner:
 
     def set_options(self, *, epochs, minibatches, normalize_advantage, clip, value_clip,
                     value_coef, max_grad_norm, betas, eps, correction="clip", weight_max=1.0,
-                    gamma=1.0, gae_lambda=1.0, rho_max=1.0, c_max=1.0):
+                    gamma=1.0, gae_lambda=1.0, rho_max=1.0, c_max=1.0, target_kl=0.0):
         """Settings of every update; see hr_learn_options."""
         cdef hr_learn_options *o = &self.options
         o.epochs, o.minibatches, o.normalize_advantage = epochs, minibatches, normalize_advantage
         o.clip, o.value_clip, o.value_coef = clip, value_clip, value_coef
         o.max_grad_norm, o.beta1, o.beta2, o.eps = max_grad_norm, betas[0], betas[1], eps
+        o.target_kl = target_kl
         o.correction, o.weight_max = CORRECTIONS.index(correction), weight_max
         o.gae.gamma, o.gae.lambda_ = gamma, gae_lambda
         o.gae.rho_max, o.gae.c_max = rho_max, c_max

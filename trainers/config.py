@@ -33,7 +33,6 @@ TORCH_ONLY = {
     "compile": False,
     "graphs": True,
     "optimizer": "adam",
-    "target_kl": 0.0,
 }
 
 
@@ -119,7 +118,7 @@ class TrainConfig:
     )
     target_kl: float = setting(
         0.0,
-        "torch policies: an update ends after the epoch whose KL divergence is above (0: never)",
+        "nats: an update ends after the epoch whose mean KL divergence is above (0: never)",
         low=0,
     )
     batch_size: int | None = setting(
@@ -144,7 +143,12 @@ class TrainConfig:
     )
     epochs: int = setting(2, "passes over each rollout", low=1, high=1_000_000)
     lr: float = setting(2e-3, "learning rate of Adam at the start", above=0)
-    anneal_lr: bool = setting(True, "let the learning rate fall linearly to 0 at --steps")
+    anneal_lr: bool = setting(True, "let the learning rate fall to 0 at --steps, by --schedule")
+    schedule: str = setting(
+        "linear",
+        "how the learning rate and the entropy bonus fall: linear or cosine",
+        choices=("linear", "cosine"),
+    )
     gamma: float = setting(0.99, "discount of a reward per step of delay", low=0, high=1)
     gae_lambda: float = setting(0.95, "lambda of generalised advantage estimation", low=0, high=1)
     clip: float = setting(0.2, "clip range of PPO's probability ratio", above=0)
@@ -153,6 +157,9 @@ class TrainConfig:
     )
     vf_coef: float = setting(0.5, "weight of the value loss", low=0)
     ent_coef: float = setting(0.005, "weight of the entropy bonus", low=0)
+    ent_coef_final: float | None = setting(
+        None, "to which it falls at --steps, by --schedule (default: it stays as it is)", low=0
+    )
     max_grad_norm: float = setting(0.5, "longest gradient before it is scaled down", above=0)
     normalize_obs: bool = setting(True, "scale observations by their running mean and deviation")
     normalize_reward: bool = setting(

@@ -67,6 +67,7 @@ class NativeLearner:
         vf_coef: float = 0.5,
         vf_clip: float = 0.0,
         max_grad_norm: float = 0.5,
+        target_kl: float = 0.0,
         normalize_advantage: bool = True,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-5,
@@ -86,6 +87,8 @@ class NativeLearner:
         vf_coef, vf_clip: weight of the value loss; range of the value around the old one (0:
             not clipped).
         max_grad_norm: bound of the gradient's length; 0: none.
+        target_kl: nats; an update ends after the epoch whose mean KL divergence is above; 0:
+            never.
         normalize_advantage: by mean and deviation over the rollout.
         betas, eps: Adam's.
         correction: what is done about rows of older weights: none, clip, vtrace or decoupled
@@ -123,6 +126,7 @@ class NativeLearner:
             value_clip=vf_clip,
             value_coef=vf_coef,
             max_grad_norm=max_grad_norm,
+            target_kl=target_kl,
             betas=betas,
             eps=eps,
             correction=correction,

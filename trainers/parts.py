@@ -131,6 +131,7 @@ def _learning(config: TrainConfig) -> dict[str, Any]:
         "vf_clip": config.vf_clip,
         "vf_coef": config.vf_coef,
         "max_grad_norm": config.max_grad_norm,
+        "target_kl": config.target_kl,
         "normalize_advantage": config.normalize_advantage,
     }
 
@@ -172,7 +173,6 @@ def _torch_parts(config: TrainConfig, vec: VectorEnv, module: Any, stop: StopFla
         policy,
         seed=config.seed,
         optimizer=config.optimizer,
-        target_kl=config.target_kl,
         compiled=config.compile,
         graphs=config.graphs,
         recall=config.recall,

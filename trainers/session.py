@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import time
 from collections.abc import Iterator, Mapping
@@ -153,7 +154,7 @@ class Session:
         self.sound = False
         clock = self.clock.read
         began = clock(), self.steps, self.stopwatch.read()
-        lr = self._learning_rate()
+        lr, ent_coef = self._scheduled()
         try:
             self._keep()
             rollout = self._take()
@@ -165,7 +166,7 @@ class Session:
                 self.solved_seconds, self.solved_steps = collected, self.steps
                 self.sound = True
                 return None
-            stats = self._source.learn(rollout, lr=lr, ent_coef=self.config.ent_coef)
+            stats = self._source.learn(rollout, lr=lr, ent_coef=ent_coef)
         except Stopped:
             self._take_back()
             raise
@@ -225,11 +226,16 @@ class Session:
             error.args = (f"{error} (the run's seed is {self.config.seed}); {where}",)
         return error
 
-    def _learning_rate(self) -> float:
-        """The rate of the next update: falls linearly, by the steps before its rollout."""
+    def _scheduled(self) -> tuple[float, float]:
+        """Learning rate and entropy coefficient of the next update, by the steps before its
+        rollout."""
         config = self.config
-        left = 1.0 - self.steps / config.steps if config.anneal_lr else 1.0
-        return config.lr * left
+        left = 1.0 - self.steps / config.steps
+        if config.schedule == "cosine":
+            left = 0.5 * (1.0 - math.cos(math.pi * left))
+        lr = config.lr * left if config.anneal_lr else config.lr
+        final = config.ent_coef if config.ent_coef_final is None else config.ent_coef_final
+        return lr, final + (config.ent_coef - final) * left
 
     def environment_metrics(self) -> dict[str, float]:
         """What the environments say of themselves."""

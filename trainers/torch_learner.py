@@ -61,8 +61,6 @@ class TorchLearner:
 
         policy: whose module is trained, from the weights that it has.
         optimizer: "adam", or "muon" for matrices of hidden layers and Adam for the rest.
-        target_kl: nats; an update ends after the epoch whose mean KL divergence is above; 0:
-            never.
         compiled: forward and backward through torch.compile.
         graphs: on CUDA, record minibatches and replay them.
         recall: see NativeLearner.

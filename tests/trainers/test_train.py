@@ -249,12 +249,14 @@ def test_every_setting_is_taken():
         "gamma": 0.9, "gae_lambda": 0.8, "clip": 0.01, "vf_clip": 1e-4, "vf_coef": 1.0,
         "ent_coef": 0.1, "max_grad_norm": 1.0, "normalize_obs": False,
         "normalize_reward": False, "normalize_advantage": False, "checkpoint_seconds": 5.0,
+        "schedule": "cosine", "ent_coef_final": 0.02,
         "keep_checkpoints": 1, "run_dir": "r", "eval_every": 500, "eval_episodes": 3,
     }  # fmt: skip
     elsewhere = {"env", "policy", "batch_size", "fill", *TORCH_ONLY}  # see test_torch_train.py
     elsewhere |= {"async_", *ASYNC_ONLY}  # see test_pipeline_train.py
     elsewhere |= {"memory", "recall"}  # see test_memory_training.py
     elsewhere |= {"tensorboard", "wandb"}  # see test_loggers.py
+    elsewhere |= {"target_kl"}  # below
     assert set(changed) == {f.name for f in dataclasses.fields(config)} - elsewhere
     base = weights(headrace.train("cartpole", **{**changed, "run_dir": "base"}))
     neutral = {"threads", "target", "checkpoint_seconds", "keep_checkpoints", "run_dir"}
@@ -266,6 +268,45 @@ def test_every_setting_is_taken():
             default = ()
         other = headrace.train("cartpole", **{**rest, name: default})
         assert weights(other) != base, name
+
+
+@pytest.mark.parametrize("policy", ["native", "torch"])
+def test_learning_rate_and_entropy_bonus_fall_by_their_schedule(monkeypatch, policy):
+    if policy == "torch":
+        pytest.importorskip("torch")
+    given = {"policy": policy, "num_envs": 64, "horizon": 4, "steps": 1024, "target": None}
+    asked = []
+
+    class Watched(session.Session):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            learn = self._source.learn
+
+            def call(rollout, **rates):
+                asked.append((rates["lr"], rates["ent_coef"]))
+                return learn(rollout, **rates)
+
+            self._source.learn = call
+
+    monkeypatch.setattr(begin, "Session", Watched)
+    headrace.train("cartpole", lr=0.1, ent_coef=0.01, **given)
+    assert np.allclose(asked, [(0.1, 0.01), (0.075, 0.01), (0.05, 0.01), (0.025, 0.01)])
+    asked.clear()
+    headrace.train(
+        "cartpole", lr=0.1, ent_coef=0.01, ent_coef_final=0.002, schedule="cosine", **given
+    )
+    left = 0.5 * (1 + np.cos(np.pi * np.arange(4) / 4))
+    assert np.allclose(asked, np.stack([0.1 * left, 0.002 + 0.008 * left], 1))
+    asked.clear()
+    headrace.train("cartpole", lr=0.1, anneal_lr=False, **given)
+    assert {lr for lr, _ in asked} == {0.1}
+
+
+@pytest.mark.parametrize(("target", "epochs"), [(1e-9, 1), (1e9, 3)])
+def test_an_update_ends_after_the_epoch_whose_divergence_is_above(target, epochs):
+    given = {"seed": 5, "steps": 20_000, "target": None, "lr": 0.02}
+    cut = headrace.train("cartpole", epochs=3, target_kl=target, **given)
+    assert weights(cut) == weights(headrace.train("cartpole", epochs=epochs, **given))
 
 
 # ---- interruptions inside an update --------------------------------------------------------

@@ -108,6 +108,7 @@ hr_fault hr_learn(hr_learner *l, const hr_rollout *rollout, const hr_learn_optio
     const int64_t parts = o->minibatches < units ? o->minibatches : units;
     int updates = 0;
     for (int epoch = 0; epoch < o->epochs; epoch++) {
+        const double kl_before = sums[HR_SUM_KL], seen_before = rows_seen;
         shuffle(l, units);
         for (int64_t part = 0; part < parts; part++) {
             const int64_t lo = part * units / parts, hi = (part + 1) * units / parts;
@@ -128,6 +129,8 @@ hr_fault hr_learn(hr_learner *l, const hr_rollout *rollout, const hr_learn_optio
             updates++;
             hr_lap(l->seconds, HR_TIME_OPTIMIZER, &mark);
         }
+        const double kl = sums[HR_SUM_KL] - kl_before;
+        if (o->target_kl > 0.0f && kl > o->target_kl * (rows_seen - seen_before)) break;
     }
     const double all = rows_seen > 0 ? rows_seen : 1.0;
     stats->policy_loss = sums[HR_SUM_POLICY] / all;

@@ -27,6 +27,7 @@ typedef struct hr_learn_options {
     int32_t normalize_advantage; /* 1: by mean and deviation over the rollout */
     float clip, value_clip, value_coef, entropy_coef;
     float max_grad_norm; /* 0: gradients are not clipped */
+    float target_kl;     /* nats: no epoch after one whose mean KL divergence is above; 0: all */
     float lr, beta1, beta2, eps;
     int32_t correction; /* hr_correction */
     int32_t lagged;     /* 1: rows of the rollout are of older weights than the learner's */
