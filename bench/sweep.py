@@ -193,7 +193,8 @@ class Point:
                     closing(make(self.env, self.rows, self.threads, batch_size))
                 )
                 env.reset(seed=1)
-                found.append(Case(way, loop(way, env), self._acting(env) * self.rows))
+                work = self._acting(env) * self.rows  # before anything is in flight
+                found.append(Case(way, loop(way, env), work))
             yield found
 
     def _acting(self, env: VecEnv) -> float:

@@ -41,7 +41,7 @@ def test_quick_keeps_the_short_ones(
     assert main(["bench", "all", "--quick", "--json", "--out", str(out)]) == 0
     expected = [name for name in cli.BENCHMARKS if name in everything.QUICK]
     assert list(asked) == expected
-    assert all(flags.quick for flags in asked.values())
+    assert all(flags.quick and flags.repeats == 5 for flags in asked.values())
     told = json.loads(capsys.readouterr().out)
     assert told == json.loads(out.read_text())
     assert [each["name"] for each in told["results"]] == [f"{n}/kernel-64" for n in expected]

@@ -95,6 +95,12 @@ def test_worlds_are_whole_and_absent_agents_do_not_count() -> None:
         assert 0 < sweep._acting(env) <= 1
 
 
+def test_several_agents_by_every_way() -> None:
+    found = sweep.run(["foraging"], Sweep(5, 0.001, sizes=(64,), threads=(1,)))
+    assert [each.name for each in found] == ["kernel-64", "step-64", "sendrecv-64"]
+    assert all(each.value for each in found)
+
+
 def test_bytes_of_a_step() -> None:
     """CartPole: 4 floats of state in and out and as many out again, 1 action of 4 bytes."""
     expected = 2 * 16 + 8 + 2 + 16 + 3 * 4 + 2 * 4 + 4 + 4 * 4
