@@ -31,7 +31,7 @@ TORCH_ONLY = {
     "actor_device": None,
     "bf16": False,
     "compile": False,
-    "graphs": True,
+    "graphs": False,
     "optimizer": "adam",
 }
 
@@ -109,7 +109,7 @@ class TrainConfig:
     bf16: bool = setting(False, "multiply in bfloat16 (torch policies)")
     compile: bool = setting(False, "compile the module with torch.compile (torch policies)")
     graphs: bool = setting(
-        True, "on CUDA, record acting and learning as graphs and replay them (torch policies)"
+        False, "on CUDA, record acting and learning as graphs and replay them (torch policies)"
     )
     optimizer: str = setting(
         "adam",

@@ -53,7 +53,7 @@ class TorchLearner:
         optimizer: str = "adam",
         target_kl: float = 0.0,
         compiled: bool = False,
-        graphs: bool = True,
+        graphs: bool = False,
         recall: bool = False,
         stop: StopFlag | None = None,
     ) -> None:

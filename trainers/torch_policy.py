@@ -290,7 +290,7 @@ class TorchActor:
         normalize_obs: bool = False,
         device: str | None = None,
         compiled: bool = False,
-        graphs: bool = True,
+        graphs: bool = False,
     ) -> None:
         """Arguments:
 
