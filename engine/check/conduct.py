@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -185,15 +185,19 @@ class _Conduct:
     def _reconciled(self, watched: Outcome, plain: Outcome) -> list[Finding]:
         """The findings of both workers.
 
-        What goes wrong in the optimised build alone has its cause in what was not written; a
-        crash that a sanitizer has explained is not told twice.
+        What goes wrong in the optimised build alone has its cause in what was not written, or in
+        a pointer that was kept, where one was found; a crash that a sanitizer has explained is not
+        told twice.
         """
         if watched.death is not None:
             crash = plain.death if plain.death and watched.death.rule != "memory" else None
             return [watched.death, *watched.findings, *([crash] if crash else []), *plain.findings]
         kept = {each.rule for each in watched.findings if each.status == PASS}
         found = [*watched.findings, *([plain.death] if plain.death else [])]
+        astray = "addresses" in _broken(watched.findings)
         for each in plain.findings:
+            if astray and each.status == FAIL and each.rule in (*_COMPARED, "executors"):
+                continue
             if each.status == FAIL and each.rule in _COMPARED and each.rule in kept:
                 found.append(self._unset(dataclasses.replace(each, rule="written")))
             else:
@@ -271,7 +275,7 @@ class _Conduct:
         return missing
 
 
-def _broken(found: list[Finding]) -> set[str]:
+def _broken(found: Iterable[Finding]) -> set[str]:
     """The rules that are broken."""
     return {each.rule for each in found if each.status == FAIL}
 
