@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..trainers.settings import setting
-from .results import Result
+from .results import Ratio, Result
 
 Announce = Callable[[int, int], None]  # (measurements done, measurements in all)
 
@@ -37,11 +37,11 @@ class RepeatFlags(Flags):
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What a benchmark found: `ratios` are the comparisons that matter, (sentence, factor)."""
+    """What a benchmark found: `ratios` are the comparisons that matter."""
 
     title: str
     results: Sequence[Result]
-    ratios: Sequence[tuple[str, float]] = ()
+    ratios: Sequence[Ratio] = ()
 
 
 @dataclasses.dataclass(frozen=True)

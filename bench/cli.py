@@ -14,6 +14,7 @@ from ..flags import UsageError, Verb
 from ..output import print_json
 from . import machine, plots, results
 from .benchmark import Benchmark, Flags, Report
+from .interference import Interference, forewarn
 
 # name: (module that holds its BENCHMARK, what it measures)
 BENCHMARKS = {
@@ -54,9 +55,12 @@ def main(argv: list[str]) -> int:
 
 
 def run(benchmark: Benchmark, flags: Any, here: dict[str, Any]) -> Report:
-    """Measures, and prints the tables on stderr."""
+    """Measures, and prints the tables on stderr; `here` is told of other work meanwhile."""
+    forewarn()
+    watch = Interference()
     with _Progress() as progress:
         report = benchmark.report(flags, progress.show)
+    here["other_work"] = watch.cores()
     results.print_report(report.title, here, report.results, report.ratios)
     return report
 

@@ -142,9 +142,9 @@ def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> Outcome:
 
 
 def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """What was not the same about machine and command, but for the load and where it wrote."""
+    """What was not the same about machine and command, but for other work and where it wrote."""
     found: dict[str, tuple[Any, Any]] = {}
-    for name in sorted({*before, *after} - {"load", "command"}):
+    for name in sorted({*before, *after} - {"load", "other_work", "command"}):
         if before.get(name) != after.get(name):
             found[name] = (before.get(name), after.get(name))
     commands = [_measuring(machine.get("command", "")) for machine in (before, after)]

@@ -17,7 +17,7 @@ from .kernel_data import Floats, Minibatch, Trajectories, shape_of
 from .matmul import sgemm_peak
 from .native_kernels import IMPL as NATIVE
 from .native_kernels import NativeAdam, NativeKernels
-from .results import Result
+from .results import Ratio, Result
 from .stages import flops
 from .timing import Case, Group, Spread, measure_anew
 
@@ -26,7 +26,7 @@ DEPTHS = (1, 2)
 BATCHES = (256, 4096, 16384, 65536)  # other than CHECKED
 REFERENCE = 16384  # rows: the batch at which everything is compared
 CHECKED = 1024  # rows that are compared with NumPy's
-COMPILATIONS = 3  # how often the time to compile is taken
+COMPILATIONS = 5  # how often the time to compile is taken
 EAGER, COMPILED = "torch eager", "torch.compile"
 QUICK_SECONDS, FULL_SECONDS = 0.03, 0.05  # of one repeat
 ROWS, CALLS = "rows/s", "us/call"
@@ -255,19 +255,19 @@ def _shares_of_peak(found: Sequence[Result], plan: Plan) -> list[Result]:
     return shares
 
 
-def ratios(results: Sequence[Result]) -> list[tuple[str, float]]:
+def ratios(results: Sequence[Result]) -> list[Ratio]:
     """Native against torch, with all cores, at the reference batch."""
-    value = {(each.name, each.impl, each.threads): each.value for each in results}
+    figure = {(each.name, each.impl, each.threads): each for each in results if each.value}
     threads = available_cpus()
     lines = []
-    for (name, impl, used), mine in value.items():
-        if impl != NATIVE or used != threads or not name.endswith(f"-{REFERENCE}") or not mine:
+    for (name, impl, used), mine in figure.items():
+        if impl != NATIVE or used != threads or not name.endswith(f"-{REFERENCE}"):
             continue
         for other in (EAGER, COMPILED):
-            theirs = value.get((name, other, used))
-            if theirs:
+            theirs = figure.get((name, other, used))
+            if theirs is not None:
                 what = f"forward + loss + backward, {name.split('-')[1]}, {REFERENCE} rows"
-                lines.append((f"{what}: the speed of {other}", mine / theirs))
+                lines.append((f"{what}: the speed of {other}", mine.over(theirs)))
     return lines
 
 

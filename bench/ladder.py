@@ -20,7 +20,7 @@ from ..trainers.parts import make_parts, make_source
 from ..trainers.settings import setting
 from .benchmark import Announce, Benchmark, Flags, Report
 from .heavy_tail import HeavyTail
-from .results import Result
+from .results import Ratio, Result
 from .timing import Spread
 
 ENVS, WORKERS = 64, 16
@@ -140,17 +140,15 @@ def _train(config: TrainConfig, source: Any, seconds: float) -> Climb:
     return Climb(steps / passed, episodes.return_mean, learning / passed)
 
 
-def ratios(results: list[Result]) -> list[tuple[str, float]]:
+def ratios(results: list[Result]) -> list[Ratio]:
     """The gain of each rung over the one before, and of the whole ladder."""
-    value = {each.name: each.value for each in results}
+    figure = {each.name: each for each in results}
     names = list(RUNGS)
     pairs = [*zip(names[1:], names, strict=False), (names[-1], names[0])]
-    found = []
-    for name, before in pairs:
-        speed, base = value[name], value[before]
-        if speed and base:
-            found.append((f"{name}: steps/s of {before}", speed / base))
-    return found
+    return [
+        (f"{name}: steps/s of {before}", figure[name].over(figure[before]))
+        for name, before in pairs
+    ]
 
 
 def report(flags: LadderFlags, announce: Announce) -> Report:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shlex
+import shutil
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -14,20 +15,26 @@ from typing import Any
 from ..engine.compile import find_compiler
 from ..engine.cpus import available_cpus
 
-LIBRARIES = ("headrace", "numpy", "gymnasium", "envpool", "pufferlib", "pufferlib-core")
+LIBRARIES = (
+    "headrace", "numpy", "gymnasium", "torch", "numba", "cython", "stable-baselines3", "envpool",
+    "pufferlib", "pufferlib-core",
+)  # fmt: skip
+NVIDIA = Path("/proc/driver/nvidia/gpus")
 
 
 def describe(arguments: list[str]) -> dict[str, Any]:
-    """CPU, usable cores, memory, system, compiler, library versions, load and the command."""
+    """CPU, usable cores, memory, GPUs, system, compiler, library versions, load, the command."""
     return {
         "cpu": cpu_model(),
         "cores": available_cpus(),
         "memory_gb": memory_gb(),
+        "gpu": gpu(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": platform.python_version(),
         "compiler": compiler(),
         "versions": library_versions(),
         "load": load(),
+        "other_work": None,  # cores that it kept busy: known when everything has been measured
         "command": shlex.join(["headrace", "bench", *arguments]),
     }
 
@@ -55,6 +62,22 @@ def memory_gb() -> float | None:
         return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1)
     except (ValueError, OSError):
         return None
+
+
+def gpu() -> str:
+    """The names of the GPUs that the driver shows, "none" where it shows none.
+
+    Asked without torch, which takes seconds to import; a GPU that a benchmark may not use
+    (CUDA_VISIBLE_DEVICES) is named too.
+    """
+    told = ""
+    if shutil.which("nvidia-smi"):
+        told = _output(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"])
+    elif NVIDIA.is_dir():
+        files = sorted(NVIDIA.glob("*/information"))
+        lines = [line for file in files for line in file.read_text().splitlines()]
+        told = "\n".join(line[6:] for line in lines if line.startswith("Model:"))
+    return ", ".join(name.strip() for name in told.splitlines() if name.strip()) or "none"
 
 
 def compiler() -> str | None:

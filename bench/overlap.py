@@ -13,7 +13,7 @@ from pathlib import Path
 from ..engine.cpus import available_cpus
 from ..trainers.train import train
 from .benchmark import Announce, Benchmark, RepeatFlags, Report
-from .results import Result
+from .results import Ratio, Result
 from .timing import Spread
 
 ENVS = ("cartpole", "pong")
@@ -55,15 +55,16 @@ def _speed(folder: Path, env: str, steps: int, seed: int, asynchronous: bool) ->
         ).sps
 
 
-def ratios(results: list[Result]) -> list[tuple[str, float]]:
-    """Asynchronous against synchronous, as (sentence, factor)."""
-    value = {each.name: each.value for each in results}
-    found = []
-    for env in ENVS:
-        sync, other = value[f"{env}-sync"], value[f"{env}-async"]
-        if sync and other:
-            found.append((f"{env}: the synchronous speed, by --async", other / sync))
-    return found
+def ratios(results: list[Result]) -> list[Ratio]:
+    """Asynchronous against synchronous."""
+    figure = {each.name: each for each in results}
+    return [
+        (
+            f"{env}: the synchronous speed, by --async",
+            figure[f"{env}-async"].over(figure[f"{env}-sync"]),
+        )
+        for env in ENVS
+    ]
 
 
 def report(flags: OverlapFlags, announce: Announce) -> Report:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..engine.errors import HeadraceError
+from .interference import warning
 from .timing import Spread
 
 WIDTH = 150  # columns that the table needs; a narrower terminal wraps its lines
@@ -63,10 +64,17 @@ class Result:
             tuple(float(f"{sample:.6g}") for sample in spread.samples),
         )
 
+    def over(self, other: Result) -> Spread:
+        """How many times the other figure this one is."""
+        return Spread(self.samples).over(Spread(other.samples))
+
     @classmethod
     def missing(cls, name: str, impl: str, env: str, unit: str, note: str) -> Result:
         """A result that could not be had."""
         return cls(name, impl, env, 0, None, unit, None, None, None, 0, note)
+
+
+Ratio = tuple[str, Spread]  # a sentence, and how many times what it names
 
 
 def document(machine: dict[str, Any], results: Sequence[Result]) -> dict[str, Any]:
@@ -114,7 +122,7 @@ def print_report(
     title: str,
     machine: dict[str, Any],
     results: Sequence[Result],
-    ratios: Sequence[tuple[str, float]],
+    ratios: Sequence[Ratio],
 ) -> None:
     """The machine, a table of results and the ratios between them, on stderr."""
     from rich.console import Console
@@ -123,14 +131,16 @@ def print_report(
 
     console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
     console.width = max(console.width, WIDTH)
+    gpu = "" if machine["gpu"] == "none" else f"GPU {machine['gpu']}, "
     console.print(
-        f"{machine['cpu']}, {machine['cores']} usable cores, {machine['system']}, "
+        f"{machine['cpu']}, {machine['cores']} usable cores, {gpu}{machine['system']}, "
         f"Python {machine['python']}, {machine['compiler'] or 'no C compiler'}"
     )
     console.print(", ".join(f"{name} {number}" for name, number in machine["versions"].items()))
     console.print(f"$ {machine['command']}")
-    if machine["load"] is not None and machine["load"] > 0.5 * machine["cores"]:
-        console.print(f"[yellow]load {machine['load']}: other work disturbs these figures[/]")
+    disturbed = warning(machine)
+    if disturbed is not None:
+        console.print(f"[yellow]{disturbed}[/]")
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     several = len({each.env for each in results if each.env}) > 1
     headers = ("what", "whose", "threads", "median", "min", "max", "unit", "")
@@ -148,4 +158,5 @@ def print_report(
     for number, note in enumerate(notes, 1):
         console.print(escape(f"[{number}] {note}"))
     for sentence, ratio in ratios:
-        console.print(f"{ratio:8.2f} ×  {sentence}")
+        extremes = f"({ratio.min:.2f} … {ratio.max:.2f})"
+        console.print(f"{ratio.median:8.2f} × {extremes:<18} {sentence}", markup=False)

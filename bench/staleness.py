@@ -14,7 +14,7 @@ from ..engine.cpus import available_cpus
 from ..trainers.settings import setting
 from ..trainers.train import train
 from .benchmark import Announce, Benchmark, Flags, Report
-from .results import Result
+from .results import Ratio, Result
 from .timing import Spread
 
 LAGS = (0, 1, 4, 16)
@@ -79,21 +79,24 @@ def _result(env: str, steps: int, lag: int, correction: str, scores: list[float]
     return Result.measured(name, HEADRACE, env, available_cpus(), Spread.of(scores), "return", note)
 
 
-def ratios(results: list[Result]) -> list[tuple[str, float]]:
-    """The score that the best correction keeps at each lag, as (sentence, share of synchronous).
+def ratios(results: list[Result]) -> list[Ratio]:
+    """The share of the synchronous score that the best correction keeps at each lag.
 
     Returns below 0 are counted from the worst in the table."""
     found = []
     for env in STEPS:
-        value = {each.name: each.value for each in results if each.env == env}
-        known = {name: score for name, score in value.items() if score is not None}
-        floor = min(0.0, *known.values())
-        synchronous = known[f"{env}-lag0-clip"] - floor
-        for lag in LAGS[1:]:
-            score, best = max((known[f"{env}-lag{lag}-{c}"], c) for c in CORRECTIONS)
-            kept = (score - floor) / synchronous if synchronous > 0 else 1.0
+        figure = {each.name: each for each in results if each.env == env}
+        floor = min(0.0, *(score for each in figure.values() for score in each.samples))
+        synchronous = _above(floor, figure[f"{env}-lag0-clip"])
+        for lag in LAGS[1:] if synchronous.min > 0 else ():
+            best = max(CORRECTIONS, key=lambda c: figure[f"{env}-lag{lag}-{c}"].value or floor)
+            kept = _above(floor, figure[f"{env}-lag{lag}-{best}"]).over(synchronous)
             found.append((f"of the synchronous return on {env} at lag {lag}, by {best}", kept))
     return found
+
+
+def _above(floor: float, figure: Result) -> Spread:
+    return Spread(figure.samples).map(lambda score: score - floor)
 
 
 def report(flags: StalenessFlags, announce: Announce) -> Report:

@@ -27,7 +27,7 @@ from .batches import (
 )
 from .benchmark import Announce, Benchmark, RepeatFlags, Report
 from .check import CheckFailed, check_cartpole
-from .results import Result
+from .results import Ratio, Result
 from .shipped import HELP, chosen
 from .timing import Case, Spread, measure_anew
 
@@ -189,12 +189,10 @@ def _result(plan: Plan, name: str, spread: Spread) -> Result:
     return Result.measured(batch.name, batch.impl, ENV, batch.threads, spread, unit, batch.note)
 
 
-def ratios(results: list[Result]) -> list[tuple[str, float]]:
-    """The comparisons that matter, as (sentence, factor)."""
-    value: dict[tuple[str, str, int], Any] = {
-        (each.name, each.impl, each.threads): each.value for each in results if each.value
-    }
-    gymnasium = value["vecenv-1024", YARDSTICK, 1]
+def ratios(results: list[Result]) -> list[Ratio]:
+    """The comparisons that matter."""
+    figure = {(each.name, each.impl, each.threads): each for each in results if each.value}
+    gymnasium = figure["vecenv-1024", YARDSTICK, 1]
     copying, views = "headrace VecEnv (copy=True)", "headrace VecEnv (copy=False)"
     against = f"the speed of {YARDSTICK} with 1024 environments"
     found = [
@@ -202,13 +200,13 @@ def ratios(results: list[Result]) -> list[tuple[str, float]]:
         (f"VecEnv.step, copy=False, likewise: {against}", f"vecenv-{SMALL}", views),
         (f"VecEnv.step, copy=True, likewise: {against}", f"vecenv-copy-{SMALL}", copying),
     ]
-    lines = [(text, value[name, impl, 1] / gymnasium) for text, name, impl in found]
-    if (f"kernel-{LARGE}", KERNEL, 2) in value:
+    lines = [(text, figure[name, impl, 1].over(gymnasium)) for text, name, impl in found]
+    if (f"kernel-{LARGE}", KERNEL, 2) in figure:
         for what, name, impl in (
             (KERNEL, f"kernel-{LARGE}", KERNEL),
             ("VecEnv.step, copy=False", f"vecenv-{LARGE}", views),
         ):
-            factor = value[name, impl, 2] / value[name, impl, 1]
+            factor = figure[name, impl, 2].over(figure[name, impl, 1])
             lines.append((f"{what}, {LARGE} environments: two threads against one", factor))
     return lines
 
@@ -226,7 +224,7 @@ def report(flags: EnvFlags, announce: Announce) -> Report:
     names = chosen(flags.envs)
     seconds = QUICK_SECONDS if flags.quick else FULL_SECONDS
     found: list[Result] = []
-    compared: list[tuple[str, float]] = []
+    compared: list[Ratio] = []
     if ENV in names:
         found = run(rounds=flags.repeats, seconds=seconds, announce=announce)
         compared = ratios(found)

@@ -54,6 +54,15 @@ class Spread:
     def repeats(self) -> int:
         return len(self.samples)
 
+    def over(self, other: Spread) -> Spread:
+        """How many times the other: repeat by repeat where both have as many, since those of one
+        round share its minute of the machine; else each with each."""
+        if self.repeats == other.repeats:
+            pairs = [*zip(self.samples, other.samples, strict=True)]
+        else:
+            pairs = [(mine, theirs) for mine in self.samples for theirs in other.samples]
+        return Spread.of([mine / theirs for mine, theirs in pairs])
+
     def map(self, convert: Callable[[float], float]) -> Spread:
         """The spread in another unit."""
         return Spread(tuple(convert(value) for value in self.samples))

@@ -20,7 +20,7 @@ from .check import check_cartpole
 from .kernel_check import Oracle
 from .kernel_data import Minibatch
 from .native_kernels import NativeKernels
-from .results import Result
+from .results import Ratio, Result
 from .shipped import HELP, chosen
 from .timing import Case, Spread, iterations_for
 
@@ -140,15 +140,15 @@ def _time_to_solve(
     return Result.measured(name, HEADRACE, ENV, threads, Spread.of(seconds), "s", note)
 
 
-def ratios(results: list[Result]) -> list[tuple[str, float]]:
-    """Training against Gymnasium's mere stepping, as (sentence, factor)."""
-    value = {each.name: each.value for each in results if each.value}
-    yardstick = value[f"vecenv-{YARDSTICK_ENVS}"]
+def ratios(results: list[Result]) -> list[Ratio]:
+    """Training against Gymnasium's mere stepping."""
+    figure = {each.name: each for each in results if each.value}
+    yardstick = figure[f"vecenv-{YARDSTICK_ENVS}"]
     return [
         (
             f"training a 1×{width} policy: the speed at which {YARDSTICK} merely steps "
             f"{YARDSTICK_ENVS} environments",
-            value[f"train-{width}"] / yardstick,
+            figure[f"train-{width}"].over(yardstick),
         )
         for width in WIDTHS
     ]

@@ -29,7 +29,7 @@ from .python_batches import (
     puffer_multiprocessing,
     sb3_subproc,
 )
-from .results import Result
+from .results import Ratio, Result
 from .timing import Case, Spread, measure
 
 ENVS = 64
@@ -111,19 +111,19 @@ def _result(batch: Batch, spread: Spread) -> Result:
     return Result.measured(batch.name, batch.impl, NAME, batch.threads, spread, STEPS, batch.note)
 
 
-def ratios(results: list[Result]) -> list[tuple[str, float]]:
-    """headrace against its peers and against the limit, as (sentence, factor)."""
+def ratios(results: list[Result]) -> list[Ratio]:
+    """headrace against its peers and against the limit."""
     ours = [r for r in results if r.impl.startswith("headrace") and r.env == NAME]
     others = [r for r in results if r not in ours and r.env == NAME and r.value]
     found = [
-        (f"{own.impl}, {own.name}: {other.impl}", own.value / other.value)
+        (f"{own.impl}, {own.name}: {other.impl}", own.over(other))
         for own in ours
         for other in others
         if own.value and other.value
     ]
-    tail = {r.name: r.value for r in results if r.env == tails.ENV}
-    if tail.get("tail-lockstep"):
-        gain = (tail["tail-continuous"] or 0.0) / (tail["tail-lockstep"] or 1.0)
+    tail = {r.name: r for r in results if r.env == tails.ENV}
+    if "tail-lockstep" in tail:
+        gain = tail["tail-continuous"].over(tail["tail-lockstep"])
         found.append(("heavy-tailed environments, continuous batches: lockstep", gain))
     return found
 

@@ -62,6 +62,7 @@ def main(argv: list[str]) -> int:
     flags = ScaleFlags(**VERB.parse(argv))
     config = _config(flags)
     from .bench import machine
+    from .bench.interference import Interference, forewarn
     from .bench.results import save
     from .bench.scale.choice import Prices
     from .bench.scale.measuring import describe, in_python, scale
@@ -74,6 +75,8 @@ def main(argv: list[str]) -> int:
         check_plots()
     here = {**machine.describe([]), "command": shlex.join(["headrace", "scale", *argv])}
     what = describe(config)
+    forewarn()
+    watch = Interference()
     measured = scale(
         config,
         replicas=flags.replicas,
@@ -83,6 +86,7 @@ def main(argv: list[str]) -> int:
         announce=_announce,
     )
     _announce(0, 0)
+    here["other_work"] = watch.cores()
     prices = Prices(flags.value_of_hour, flags.price_per_core_hour)
     found = Findings.of(measured, what["cores"], prices, waits=in_python(config))
     print_findings(here, what, found)

@@ -9,7 +9,7 @@ import sys
 from ...flags import UsageError
 from ...trainers.settings import setting
 from ..benchmark import Announce, Benchmark, RepeatFlags, Report
-from ..results import Result
+from ..results import Ratio, Result
 from . import ours
 from .comparing import compare
 from .drivers.protocol import SOLVE, STEP, TRAIN_128, TRAIN_TWO
@@ -37,8 +37,8 @@ def chosen(only: str | None) -> list[str]:
     return [name for name in NAMES if name in wanted or name == OURS]
 
 
-def ratios(results: list[Result]) -> list[tuple[str, float]]:
-    """headrace against each peer in each group, as (sentence, factor): above 1 it is faster."""
+def ratios(results: list[Result]) -> list[Ratio]:
+    """headrace against each peer in each group: above 1 it is faster."""
     found = []
     groups = (
         (STEP, ours.KERNEL, "stepping, kernel: the speed of"),
@@ -49,11 +49,11 @@ def ratios(results: list[Result]) -> list[tuple[str, float]]:
     )
     mine = (ours.KERNEL, ours.VECENV, ours.TRAINING_OURS)
     for group, impl, sentence in groups:
-        values = {each.impl: each.value for each in results if each.name == group and each.value}
-        own = values.get(impl)
-        for other, value in values.items():
-            if own is not None and value is not None and other not in mine:
-                factor = value / own if group == SOLVE else own / value
+        figures = {each.impl: each for each in results if each.name == group and each.value}
+        own = figures.get(impl)
+        for other, figure in figures.items():
+            if own is not None and other not in mine:
+                factor = figure.over(own) if group == SOLVE else own.over(figure)
                 found.append((f"{sentence} {other}", factor))
     return found
 

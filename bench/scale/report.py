@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from ..interference import warning
 from ..results import Result, document, shown
 from .choice import Point, Prices, Step, fastest, front, reason, recommend, slowest
 from .measuring import Measured
@@ -130,6 +131,9 @@ def print_findings(machine: dict[str, Any], what: dict[str, Any], found: Finding
     console.width = max(console.width, 110)
     console.print(f"{machine['cpu']}, {machine['cores']} usable cores", markup=False)
     console.print(f"$ {machine['command']}", markup=False)
+    disturbed = warning(machine)
+    if disturbed is not None:
+        console.print(f"[yellow]{disturbed}[/]")
     console.print(_table(what, found))
     console.print(_law_lines(found), markup=False)
     prices = found.prices

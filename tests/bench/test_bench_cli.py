@@ -26,7 +26,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     for benchmark in (stepping, training):
         monkeypatch.setattr(benchmark, "run", run)
-        monkeypatch.setattr(benchmark, "ratios", lambda found: [("times as fast", 2.0)])
+        monkeypatch.setattr(
+            benchmark, "ratios", lambda found: [("times as fast", Spread.of([2.0]))]
+        )
     monkeypatch.setattr(stepping, "_swept", lambda *_: [])
     return seen
 

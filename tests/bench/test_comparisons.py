@@ -33,14 +33,14 @@ def test_ratios_of_stepping() -> None:
         figure("vecenv-1024", stepping.YARDSTICK, 1, 5e6),
         Result.missing("vecenv", "EnvPool", "cartpole", "steps/s", "not installed"),
     ]
-    factors = [factor for _, factor in stepping.ratios(found)]
+    factors = [ratio.median for _, ratio in stepping.ratios(found)]
     assert factors == pytest.approx([40.0, 20.0, 10.0, 1.9, 2.0])
 
 
 def test_ratios_of_training() -> None:
     found = [figure(f"train-{width}", "headrace", 2, 1e6 * width) for width in training.WIDTHS]
     found.append(figure("vecenv-1024", "Gymnasium CartPoleVectorEnv", 1, 8e6))
-    assert [factor for _, factor in training.ratios(found)] == pytest.approx([4.0, 8.0, 16.0])
+    assert [ratio.median for _, ratio in training.ratios(found)] == pytest.approx([4.0, 8.0, 16.0])
 
 
 def planned(make: Any) -> stepping.Plan:

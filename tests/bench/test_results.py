@@ -74,12 +74,12 @@ def test_report_names_machine_command_and_figures(capsys: pytest.CaptureFixture[
     here = machine.describe(["env", "--out", "a b.json"])
     spread = Spread.of([2e6, 1e6, 3e6])
     measured = Result.measured("vecenv-4096", "headrace VecEnv", "cartpole", 1, spread, "steps/s")
-    results.print_report("Title", here, [measured], [("times as fast", 21.5)])
+    results.print_report("Title", here, [measured], [("times as fast", Spread.of([21.5, 20, 23]))])
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "headrace bench env --out 'a b.json'" in captured.err
     assert "2.00 M" in captured.err
-    assert "21.50 ×  times as fast" in captured.err
+    assert "21.50 × (20.00 … 23.00)    times as fast" in captured.err
 
 
 def test_machine_is_described() -> None:
@@ -88,3 +88,17 @@ def test_machine_is_described() -> None:
     assert {"headrace", "numpy", "gymnasium"} <= set(here["versions"])
     assert here["cpu"]
     json.dumps(here, allow_nan=False)
+
+
+def test_the_gpu_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(machine.shutil, "which", lambda _: "/usr/bin/nvidia-smi")
+    monkeypatch.setattr(machine, "_output", lambda _: "NVIDIA H100\nNVIDIA H100\n")
+    assert machine.gpu() == "NVIDIA H100, NVIDIA H100"
+    monkeypatch.setattr(machine, "_output", lambda _: "")  # a driver that does not answer
+    assert machine.gpu() == "none"
+    monkeypatch.setattr(machine.shutil, "which", lambda _: None)
+    monkeypatch.setattr(machine, "NVIDIA", tmp_path)
+    assert machine.gpu() == "none"
+    (tmp_path / "0000:01:00.0").mkdir()
+    (tmp_path / "0000:01:00.0" / "information").write_text("Model: \t NVIDIA L4\nIRQ: 3\n")
+    assert machine.gpu() == "NVIDIA L4"

@@ -36,6 +36,13 @@ def test_spread_is_median_and_extremes() -> None:
         Spread.of([])
 
 
+def test_ratios_are_of_the_same_round() -> None:
+    """A machine at half its speed for one round changes no ratio."""
+    fast, slow = Spread.of([4.0, 2.0, 4.0]), Spread.of([2.0, 1.0, 2.0])
+    assert fast.over(slow).samples == (2.0, 2.0, 2.0)
+    assert fast.over(Spread.of([1.0, 2.0])).samples == (4.0, 2.0, 2.0, 1.0, 4.0, 2.0)
+
+
 def test_spread_in_another_unit_keeps_the_order() -> None:
     spread = Spread.of([2.0, 8.0, 4.0]).map(lambda rate: 1 / rate)
     assert spread == Spread.of([0.5, 0.125, 0.25])

@@ -57,4 +57,4 @@ def test_ratios_name_both() -> None:
             result("headrace processes", 3.0, "tail-lockstep", tails.ENV),
         ]
     )
-    assert [factor for _, factor in found] == [0.75, 6.0, 3.0]
+    assert [ratio.median for _, ratio in found] == [0.75, 6.0, 3.0]

@@ -1,0 +1,77 @@
+"""What other work did to a measurement: the cores that it kept busy meanwhile."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..engine.cpus import available_cpus
+
+ROOM = 0.1  # share of a core that others may take of each before figures count as disturbed
+SHORTEST = 0.1  # seconds below which the system's clock ticks are too coarse
+
+
+class Interference:
+    """Watches from when it is made: call `cores` when everything measured has ended."""
+
+    def __init__(self, proc: Path = Path("/proc")) -> None:
+        self._proc = proc
+        self._began = self._reading()
+
+    def _reading(self) -> tuple[float, float, float] | None:
+        """(wall, busy, own) seconds: of the CPUs of this process's affinity, and of itself with the
+        children that it has waited for. None where the system does not tell."""
+        try:
+            lines = (self._proc / "stat").read_text().splitlines()
+            used = os.sched_getaffinity(0)
+        except (OSError, AttributeError):
+            return None
+        ticks = 0
+        for line in lines:
+            name, _, rest = line.partition(" ")
+            if name.startswith("cpu") and name[3:].isdigit() and int(name[3:]) in used:
+                user, nice, system, _, _, irq, softirq, steal = map(int, rest.split()[:8])
+                ticks += user + nice + system + irq + softirq + steal
+        return time.perf_counter(), ticks / os.sysconf("SC_CLK_TCK"), sum(os.times()[:4])
+
+    def cores(self) -> float | None:
+        """Cores that other work kept busy, with what a hypervisor took; None where nobody knows."""
+        now = self._reading()
+        if self._began is None or now is None or now[0] - self._began[0] < SHORTEST:
+            return None
+        wall, busy, own = (after - before for after, before in zip(now, self._began, strict=True))
+        return round(max(0.0, busy - own) / wall, 2)
+
+
+def disturbs(others: float | None) -> bool:
+    """Whether other work left less than this process may use."""
+    if others is None:
+        return False
+    cores = len(os.sched_getaffinity(0))
+    return others > cores - (1 - ROOM) * available_cpus()
+
+
+def forewarn(seconds: float = 0.2) -> None:
+    """Says on stderr that other work keeps the machine busy, before anything is measured."""
+    watch = Interference()
+    time.sleep(seconds)
+    others = watch.cores()
+    if disturbs(others):
+        told = f"headrace: other work keeps {others:.2g} cores busy now; figures will be rough"
+        print(told, file=sys.stderr)
+
+
+def warning(machine: Mapping[str, Any]) -> str | None:
+    """What to say of the figures where other work disturbed them; machine: of their document."""
+    others, load = machine.get("other_work"), machine.get("load")
+    if others is not None:
+        if not disturbs(others):
+            return None
+        return f"other work kept {others:.2g} cores busy meanwhile and disturbs these figures"
+    if load is None or load <= 0.5 * available_cpus():  # of the minute before: all that is known
+        return None
+    return f"load {load:g}: other work disturbs these figures"
