@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+import os
+import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -134,8 +137,6 @@ def test_a_fault_is_found(fault: str) -> None:
 
 
 def test_one_that_hangs_is_reported() -> None:
-    import threading
-
     class Stuck(VectorWrapper):
         def step(self, actions: Any) -> Any:
             threading.Event().wait()
@@ -144,6 +145,24 @@ def test_one_that_hangs_is_reported() -> None:
     report = check_vec_env(env, patience=0.2)
     assert any("did not return within 0.2 s" in finding.detail for finding in report.failed)
     assert any(finding.detail == "the environment hangs" for finding in report.findings)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux alone")
+def test_one_that_ends_the_process_is_reported() -> None:
+    class Fatal(VectorWrapper):
+        def step(self, actions: Any) -> Any:
+            if len(actions) < self.num_envs:
+                os.abort()
+            if len(actions) > self.num_envs:
+                threading.Event().wait()
+            return self.env.step(actions)
+
+    report = check_vec_env(lambda: Fatal(headrace.make_vec("cartpole", 4)), patience=1.0)
+    how = {finding.rule: finding.detail for finding in report.failed}
+    assert how["too few actions are refused"] == "the process was killed by SIGABRT"
+    assert how["too many actions are refused"] == "a call did not return within 1 s"
+    passed = {finding.rule for finding in report.findings if finding.passed}
+    assert "actions out of range are refused" in passed
 
 
 def test_what_is_no_vector_environment_is_refused() -> None:
