@@ -2,24 +2,27 @@
 
 It is the limit of stepping that does nothing but move bytes. Each thread of what it is compared
 with is a process here, which copies a part of its own: threads of Python would wait for each
-other between copies.
+other between copies. Every repeat has new processes: where their memory lies makes more of a
+difference than one process sees.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
+from subprocess import PIPE, Popen
+from typing import IO, cast
 
 import numpy as np
 
 from .timing import Spread
 
 SIZES = tuple(1 << shift for shift in range(16, 31, 2))  # bytes read and written: 64 KiB to 1 GiB
-START = 1.0  # seconds that the processes have to start
+LEAD = 0.02  # seconds from when all processes are ready until they begin
 MAKE = 0.3  # seconds that they have to make their arrays: 1 GiB takes about 0.2
 
 
@@ -27,15 +30,27 @@ def copy_bandwidth(
     sizes: Sequence[int], threads: int, *, rounds: int, seconds: float
 ) -> dict[int, Spread]:
     """Bytes a second, those read and those written counted, by footprint in bytes."""
-    begin = time.time() + START
-    told = json.dumps([list(sizes), threads, rounds, seconds, begin])
-    command = [sys.executable, "-m", "headrace.bench.bandwidth", told]
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(threads)]
-    parts = [json.loads(process.communicate()[0]) for process in running]
-    return {
-        size: Spread.of([sum(rates) for rates in zip(*(part[k] for part in parts), strict=True)])
-        for k, size in enumerate(sizes)
-    }
+    found = [_once(sizes, threads, seconds) for _ in range(rounds)]
+    return {size: Spread.of([rates[k] for rates in found]) for k, size in enumerate(sizes)}
+
+
+def _once(sizes: Sequence[int], threads: int, seconds: float) -> list[float]:
+    """One repeat of each size, all processes at the same time."""
+    command = [sys.executable, "-m", "headrace.bench.bandwidth"]
+    command.append(json.dumps([list(sizes), threads, seconds]))
+    with ExitStack() as stack:
+        running = [
+            stack.enter_context(Popen(command, stdin=PIPE, stdout=PIPE, text=True))
+            for _ in range(threads)
+        ]
+        pipes = [(cast(IO[str], each.stdin), cast(IO[str], each.stdout)) for each in running]
+        for _, said in pipes:
+            said.readline()  # it is ready
+        begin = time.time() + LEAD
+        for told, _ in pipes:
+            print(begin, file=told, flush=True)
+        parts = [json.loads(said.readline()) for _, said in pipes]
+    return [sum(rates) for rates in zip(*parts, strict=True)]
 
 
 def nearest(size: float, sizes: Sequence[int] = SIZES) -> int:
@@ -56,17 +71,16 @@ def copied(size: int, seconds: float) -> float:
 
 
 def main() -> None:
-    """Prints the rates of one process, by size and round."""
-    sizes, threads, rounds, seconds, begin = json.loads(sys.argv[1])
-    found = []
+    """Prints the rates of one process, by size."""
+    sizes, threads, seconds = json.loads(sys.argv[1])
+    print("ready", flush=True)
+    begin = float(sys.stdin.readline())
+    rates = []
     for size in sizes:
-        rates = []
-        for _ in range(rounds):
-            time.sleep(max(0.0, begin - time.time()))  # all processes at the same time
-            rates.append(copied(size // threads, seconds))
-            begin += seconds + MAKE * size / SIZES[-1] + 0.01
-        found.append(rates)
-    print(json.dumps(found))
+        time.sleep(max(0.0, begin - time.time()))  # all processes at the same time
+        rates.append(copied(size // threads, seconds))
+        begin += seconds + MAKE * size / SIZES[-1] + 0.01
+    print(json.dumps(rates), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,27 +1,36 @@
 """`headrace bench compare A.json B.json`: what moved between two runs, beyond the noise.
 
-A figure's noise is what its repeats say of it: it has moved when the medians lie further apart
-than both runs' ranges (greatest - least) are wide together, and further than 5 %. Repeats of one
-run share a minute of the machine, so that the next run differs by more than they do among
-themselves: two ranges that merely do not touch are called unclear.
+A figure has moved when the Mann-Whitney test (ranks.py) rejects, at 5 %, that its repeats in the
+two runs lie no further apart than a margin. The margin is what two runs of the same may differ
+by, since the repeats of one run share its minutes of the machine: 5 % of the figure, or where the
+other figures say more, 2.5 robust standard deviations of all figures' factors about their
+median; never more than 9 %, so that a change of 10 % with little noise of its own is always
+seen. Medians further apart than the margin without that proof are called unclear.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from ..engine.errors import HeadraceError
 from ..flags import Verb
 from ..output import print_json
 from ..trainers.settings import required, setting
+from .ranks import chance_above
 from .results import shown
 
-FLOOR = 0.05  # of a median: smaller differences are never told from noise
+LEAST, MOST = 0.05, 0.09  # the margin: of a median, what two runs of the same may differ by
+FIGURES = 10  # from which on their factors say something of the margin
+DEVIATIONS = 2.5  # robust standard deviations of them that two runs of the same stay within
+LEVEL = 0.05  # of the test, both directions together
+RANKED = 4  # repeats that the test needs to reject anything; with fewer, ranges must lie apart
 LESS_IS_BETTER = ("s", "us/call")
 NEUTRAL = ("steps",)  # neither more nor less is better
 SAME, UNCLEAR, MOVED = "same", "unclear", "moved"
@@ -44,7 +53,8 @@ class CompareFlags:
 VERB = Verb(
     "bench compare",
     "Compares two runs of a benchmark: which figures moved, and whether that is beyond the noise "
-    "(further apart than both runs' ranges are wide together, and than 5 %).",
+    "(a Mann-Whitney test of their repeats, with a margin of 5 % or more for what differs between "
+    "any two runs).",
     CompareFlags,
     "headrace bench compare before.json after.json",
 )
@@ -62,8 +72,8 @@ class Comparison:
     before: float  # median
     after: float
     factor: float  # after / before
-    noise: float  # how far apart medians may lie, as a share of `before`
-    verdict: str  # same: the ranges touch; unclear; moved
+    chance: float  # of repeats as far apart, were it no more than the margin; 1 within it
+    verdict: str  # same: within the margin; unclear; moved
     better: bool | None  # whether a figure that moved did so for the better; None: neither
 
 
@@ -86,22 +96,43 @@ def key_of(figure: Figure) -> tuple[str, str, str, int]:
     return figure["name"], figure["impl"], figure["env"], figure["threads"]
 
 
-def compared(before: Figure, after: Figure) -> Comparison:
-    """Two measurements of the same; both have a value."""
+def margin_of(pairs: Sequence[tuple[Figure, Figure]]) -> float:
+    """What two runs of the same may differ by, as a share, to judge by all their figures."""
+    factors = [
+        math.log(after["median"] / before["median"])
+        for before, after in pairs
+        if before["median"] * after["median"] > 0 and after["repeats"] >= RANKED
+    ]
+    if len(factors) < FIGURES:
+        return LEAST
+    middle = median(factors)
+    deviation = 1.4826 * median([abs(factor - middle) for factor in factors])  # of a normal one
+    return min(max(LEAST, DEVIATIONS * deviation), MOST)
+
+
+def compared(before: Figure, after: Figure, margin: float = LEAST) -> Comparison:
+    """Two measurements of the same; both have a value. margin: as a share of the first."""
     a, b = before["median"], after["median"]
-    ranges = sum(each["max"] - each["min"] for each in (before, after))
-    noise = max(ranges, FLOOR * abs(a))
-    if before["min"] <= after["max"] and after["min"] <= before["max"]:
-        verdict = SAME
-    else:
-        verdict = MOVED if abs(b - a) > noise else UNCLEAR
+    allowed = margin * abs(a)
+    apart = abs(b - a) > allowed
+    chance = _chance(before, after, math.copysign(allowed, b - a)) if apart else 1.0
+    verdict = SAME if not apart else MOVED if chance <= LEVEL else UNCLEAR
     better = None
     if verdict == MOVED and before["unit"] not in NEUTRAL:
         better = (b < a) == (before["unit"] in LESS_IS_BETTER)
     factor = b / a if a else float(b == a)
-    return Comparison(
-        *key_of(before), before["unit"], a, b, factor, noise / abs(a) if a else 0.0, verdict, better
-    )
+    return Comparison(*key_of(before), before["unit"], a, b, factor, chance, verdict, better)
+
+
+def _chance(before: Figure, after: Figure, allowed: float) -> float:
+    """How likely the repeats of figures that are `allowed` apart lie at least as far apart."""
+    first, second = (each.get("samples") or () for each in (before, after))
+    if min(len(first), len(second)) < RANKED:
+        ranges = sum(each["max"] - each["min"] for each in (before, after))
+        return float(abs(after["median"] - before["median"]) <= max(ranges, abs(allowed)))
+    shifted = [sample + allowed for sample in first]
+    below, above = (shifted, second) if allowed > 0 else (second, shifted)
+    return min(1.0, 2 * chance_above(below, above))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,6 +140,7 @@ class Outcome:
     """All figures of two runs."""
 
     differences: dict[str, tuple[Any, Any]]  # of machine and command
+    margin: float  # a share that two runs of the same may differ by
     comparisons: Sequence[Comparison]
     only_before: Sequence[str]
     only_after: Sequence[str]
@@ -120,6 +152,7 @@ class Outcome:
         """For JSON; `equal`: nothing moved."""
         return {
             "equal": self.count(MOVED) == 0,
+            "margin": self.margin,
             "differences": {name: list(pair) for name, pair in self.differences.items()},
             "only_before": list(self.only_before),
             "only_after": list(self.only_after),
@@ -133,9 +166,12 @@ def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> Outcome:
         {key_of(each): each for each in document["results"] if each["value"] is not None}
         for document in (before, after)
     )
+    pairs = [(old[key], new[key]) for key in old if key in new]
+    margin = margin_of(pairs)
     return Outcome(
         _differences(before["machine"], after["machine"]),
-        [compared(old[key], new[key]) for key in old if key in new],
+        margin,
+        [compared(*pair, margin) for pair in pairs],
         [_label(*key) for key in old if key not in new],
         [_label(*key) for key in new if key not in old],
     )
@@ -194,8 +230,8 @@ def print_outcome(outcome: Outcome) -> None:
     told = [each for each in outcome.comparisons if each.verdict != SAME]
     if told:
         table = Table(box=None, pad_edge=False)
-        for header in ("what", "before", "after", "unit", "×", "noise", ""):
-            right = header in ("before", "after", "×", "noise")
+        for header in ("what", "before", "after", "unit", "×", "chance", ""):
+            right = header in ("before", "after", "×", "chance")
             table.add_column(header, justify="right" if right else "left", no_wrap=True)
         for each in sorted(told, key=lambda each: each.verdict):
             table.add_row(
@@ -204,7 +240,7 @@ def print_outcome(outcome: Outcome) -> None:
                 shown(each.after, each.unit),
                 each.unit,
                 f"{each.factor:.3f}",
-                f"±{100 * each.noise:.1f} %",
+                f"{each.chance:.2g}",
                 _verdict(each),
             )
         console.width = max(console.width, 140)
@@ -213,8 +249,9 @@ def print_outcome(outcome: Outcome) -> None:
         if names:
             console.print(escape(f"only {which}: {', '.join(names)}"))
     console.print(
-        f"{len(outcome.comparisons)} figures: {outcome.count(SAME)} the same, "
-        f"{outcome.count(UNCLEAR)} apart by less than the noise, {outcome.count(MOVED)} moved"
+        f"{len(outcome.comparisons)} figures: {outcome.count(SAME)} within "
+        f"{100 * outcome.margin:.1f} %, {outcome.count(UNCLEAR)} further apart by less than the "
+        f"noise, {outcome.count(MOVED)} moved"
     )
 
 

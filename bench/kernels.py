@@ -240,7 +240,7 @@ def _repeated(call: Callable[[], object]) -> Callable[[int], None]:
 def _shares_of_peak(found: Sequence[Result], plan: Plan) -> list[Result]:
     """What share of the machine's matrix-product peak learning reaches on one thread."""
     peak = Spread.of([sgemm_peak(1) / 1e9 for _ in range(plan.rounds)])
-    note = "float32 product of 1024×1024 matrices by NumPy's BLAS, the peak being the best"
+    note = "float32 product of 1024×1024 matrices by NumPy's BLAS, the best of half a second"
     shares = [Result.measured("sgemm-peak", "NumPy", "", 1, peak, "GFLOP/s", note)]
     note = "FLOPs of forward's and backward's matrix products alone, over the time of all of it"
     for hidden in plan.shapes:
@@ -248,7 +248,7 @@ def _shares_of_peak(found: Sequence[Result], plan: Plan) -> list[Result]:
         work = flops(Minibatch(hidden, CHECKED).policy)
         for each in found:
             if (each.name, each.threads) == (name, 1):
-                share = Spread.of([rate * work / (peak.max * 1e9) for rate in each.samples])
+                share = Spread.of([rate * work / 1e9 for rate in each.samples]).over(peak)
                 shares.append(
                     Result.measured(f"{name}-of-peak", each.impl, "", 1, share, "share", note)
                 )

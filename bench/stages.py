@@ -74,17 +74,17 @@ def results(widths: Sequence[int], steps: int, repeats: int, threads: int) -> li
             name = f"stage-{width}-{group.replace(' ', '-')}"
             found.append(Result.measured(name, HEADRACE, ENV, threads, spread, "share", STAGE_NOTE))
     peak = Spread.of([value / 1e9 for value in peaks])
-    note = "float32 product of 1024×1024 matrices by NumPy's BLAS, the peak being the best"
+    note = "float32 product of 1024×1024 matrices by NumPy's BLAS, the best of half a second"
     found.append(Result.measured("sgemm-peak", "NumPy", "", 1, peak, "GFLOP/s", note))
     for width in widths:
-        rates = [each.learner_flops() / (peak.max * 1e9) for each in profiles[width]]
+        rates = Spread.of([each.learner_flops() / 1e9 for each in profiles[width]])
         found.append(
             Result.measured(
                 f"learner-of-peak-{width}",
                 HEADRACE,
                 ENV,
                 threads,
-                Spread.of(rates),
+                rates.over(peak),
                 "share",
                 "FLOPs of the matrix products over a thread's time in forward, loss and backward",
             )

@@ -277,8 +277,8 @@ def limits(found: Sequence[Result], sweep: Sweep) -> Iterator[Result]:
         if each.impl == KERNEL and each.value and _rows(each) >= THREADED:
             moved = bytes_per_step(resolve(each.env).spec)
             size = bandwidth.nearest(int(_rows(each) * moved), sizes)
-            top = rates[each.threads][size].median
-            share = Spread.of([rate * moved / top for rate in each.samples])
+            rate = Spread.of([steps * moved for steps in each.samples])
+            share = rate.over(rates[each.threads][size])
             yield Result.measured(
                 f"{each.name}-of-copy", KERNEL, each.env, each.threads, share, "share", note
             )

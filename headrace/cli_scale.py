@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .flags import Verb
+from .flags import UsageError, Verb
 from .output import print_json
 from .trainers.begin import preset_of
 from .trainers.config import TrainConfig, configure
@@ -27,6 +27,9 @@ class ScaleFlags:
     price_per_core_hour: float = setting(
         0.05, "what a core costs for an hour, in the same currency", low=0
     )
+    price_per_gpu_hour: float = setting(
+        2.0, "what a GPU costs for an hour, where the policy acts on one", low=0
+    )
     replicas: tuple[int, ...] | None = setting(
         None,
         "numbers of replicas (default: 1, 2, 4, ... to twice the cores, and on while a doubling "
@@ -37,6 +40,13 @@ class ScaleFlags:
     )
     hidden: tuple[int, ...] | None = setting(
         None, "widths of the policy's hidden layers (default: the preset's)"
+    )
+    policy: str = setting(
+        "native", "the policy that acts: native, torch, or your own (FILE.py:Class)"
+    )
+    device: str = setting("cpu", "where a torch policy acts: cpu, cuda, cuda:1")
+    threads: tuple[int, ...] | None = setting(
+        None, "numbers of threads that torch acts with (default: 1); native ones are replicas"
     )
     params: Pairs = setting((), "parameters of the environment: name=number,name=number")
     repeats: int = setting(5, "how often everything is measured", low=5, high=1000)
@@ -61,9 +71,11 @@ def main(argv: list[str]) -> int:
     """Runs the verb: tables on stderr, with --json one document on stdout."""
     flags = ScaleFlags(**VERB.parse(argv))
     config = _config(flags)
+    _check_threads(flags)
     from .bench import machine
     from .bench.interference import Interference, forewarn
     from .bench.results import save
+    from .bench.scale.advice import undecided
     from .bench.scale.choice import Prices
     from .bench.scale.measuring import describe, in_python, scale
     from .bench.scale.report import Findings, print_findings, whole_document
@@ -77,17 +89,19 @@ def main(argv: list[str]) -> int:
     what = describe(config)
     forewarn()
     watch = Interference()
+    prices = Prices(flags.value_of_hour, flags.price_per_core_hour, flags.price_per_gpu_hour)
     measured = scale(
         config,
         replicas=flags.replicas,
         envs=flags.envs_per_replica,
+        threads=flags.threads,
         rounds=flags.repeats,
         seconds=QUICK_SECONDS if flags.quick else FULL_SECONDS,
         announce=_announce,
+        unclear=lambda found: undecided(found, prices),
     )
     _announce(0, 0)
     here["other_work"] = watch.cores()
-    prices = Prices(flags.value_of_hour, flags.price_per_core_hour)
     found = Findings.of(measured, what["cores"], prices, waits=in_python(config))
     print_findings(here, what, found)
     contents = whole_document(here, what, found)
@@ -103,9 +117,21 @@ def main(argv: list[str]) -> int:
 def _config(flags: ScaleFlags) -> TrainConfig:
     """The environment with its preset's policy, unless that is given."""
     given: dict[str, Any] = {"params": flags.params} if flags.params else {}
+    if flags.policy != "native":
+        given |= {"policy": flags.policy, "device": flags.device}
     if flags.hidden is not None:
         given["hidden"] = flags.hidden
     return configure(flags.env, preset_of(flags.env), given)
+
+
+def _check_threads(flags: ScaleFlags) -> None:
+    """Threads and a device are torch's; a thread of a native policy is a replica."""
+    for name, given in (("threads", flags.threads), ("device", flags.device != "cpu")):
+        if given and flags.policy == "native":
+            raise UsageError(
+                f"--{name} is of a torch policy: add --policy torch, or take --replicas, which are "
+                "the threads of native environments and policies"
+            )
 
 
 def _announce(done: int, total: int) -> None:

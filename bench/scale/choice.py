@@ -1,23 +1,23 @@
-"""Which settings are worth their price: the Pareto front, and a recommendation with its reason."""
+"""Settings with what they were measured at, what they cost, and the Pareto front of them."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .model import Law
-
-MARGIN = 0.10  # what a dearer setting must save, as a share of the price, to be worth it
+from ..timing import Spread
 
 
 @dataclass(frozen=True)
 class Point:
-    """One setting, measured: medians over its repeats."""
+    """One setting at one speed: of one repeat, or medians over all."""
 
     replicas: int
     envs: int  # per replica
     speed: float  # steps per second
     cores: float  # kept busy: seconds of CPU per second
+    gpus: float = 0.0  # held, busy or not
 
     @property
     def cost(self) -> float:
@@ -26,93 +26,127 @@ class Point:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """A setting's repeats; those of one number belong to the same round, whatever the setting."""
+
+    replicas: int
+    envs: int
+    speed: Spread  # steps per second
+    cores: Spread  # kept busy
+    gpus: float = 0.0
+    threads: int | None = None  # of torch, where its policy acts
+
+    def longer(self, more: Measured) -> Measured:
+        """With the rounds of another measurement of the same after its own."""
+        speed, cores = (
+            Spread(mine.samples + later.samples)
+            for mine, later in ((self.speed, more.speed), (self.cores, more.cores))
+        )
+        return dataclasses.replace(self, speed=speed, cores=cores)
+
+    @property
+    def point(self) -> Point:
+        """Its medians."""
+        return Point(self.replicas, self.envs, self.speed.median, self.cores.median, self.gpus)
+
+    @property
+    def points(self) -> list[Point]:
+        """Its repeats."""
+        pairs = zip(self.speed.samples, self.cores.samples, strict=True)
+        return [Point(self.replicas, self.envs, *pair, self.gpus) for pair in pairs]
+
+    @property
+    def cost(self) -> Spread:
+        """Core-seconds per million steps."""
+        return Spread.of([point.cost for point in self.points])
+
+    @property
+    def gpu_cost(self) -> Spread:
+        """GPU-seconds per million steps."""
+        return self.speed.map(lambda speed: 1e6 * self.gpus / speed)
+
+    @property
+    def size(self) -> tuple[int, int, int]:
+        """What it asks for: of settings worth the same the smallest is the best."""
+        return self.replicas, self.threads or 0, self.envs
+
+    @property
+    def name(self) -> str:
+        """For results."""
+        threads = "" if self.threads is None else f"-threads-{self.threads}"
+        return f"replicas-{self.replicas}-envs-{self.envs}{threads}"
+
+
+@dataclass(frozen=True)
 class Prices:
     """In one currency."""
 
     value_of_hour: float  # what an hour of waiting costs
     core_hour: float  # what a core costs for an hour
+    gpu_hour: float = 0.0  # what a GPU does
 
     def million(self, point: Point) -> float:
-        """What a million steps cost, waiting and cores."""
+        """What a million steps cost: waiting, cores, GPUs."""
         hours = 1e6 / point.speed / 3600
-        return hours * (self.value_of_hour + point.cores * self.core_hour)
+        paid = point.cores * self.core_hour + point.gpus * self.gpu_hour
+        return hours * (self.value_of_hour + paid)
 
 
 @dataclass(frozen=True)
 class Step:
     """A point of the front, and what it takes to get there from the one before."""
 
-    point: Point
-    speedup: float  # times the fastest with the fewest replicas
-    costs: float  # times its core-seconds per step
-    marginal: float | None  # core-seconds for each million further steps; None: the first
+    measured: Measured
+    speedup: Spread  # times the fastest with the fewest replicas
+    costs: Spread  # times its core-seconds per step
+    # core-seconds for each million further steps; None: the first, or in a round no faster
+    marginal: Spread | None
+
+    @property
+    def point(self) -> Point:
+        """Its medians."""
+        return self.measured.point
 
 
-def front(points: Sequence[Point]) -> list[Step]:
-    """The points that no other beats in both speed and cost, the slowest first."""
-    kept: list[Point] = []
-    for point in sorted(points, key=lambda p: (-p.speed, p.cost)):
-        if not kept or point.cost < kept[-1].cost:
-            kept.append(point)
+def front(measured: Sequence[Measured]) -> list[Step]:
+    """The settings that no other beats in both speed and cost, the slowest first."""
+    kept: list[Measured] = []
+    for each in sorted(measured, key=lambda m: (-m.point.speed, m.point.cost)):
+        if not kept or each.point.cost < kept[-1].point.cost:
+            kept.append(each)
     kept.reverse()
-    found: list[Step] = []
-    first = slowest(points)
-    for at, point in enumerate(kept):
-        before = kept[at - 1] if at else None
-        marginal = None
-        if before is not None:
-            marginal = 1e6 * (point.cores - before.cores) / (point.speed - before.speed)
-        found.append(Step(point, point.speed / first.speed, point.cost / first.cost, marginal))
-    return found
-
-
-def recommend(points: Sequence[Point], prices: Prices) -> Point:
-    """Of the settings whose price is within MARGIN of the lowest the one with the fewest replicas,
-    then the fewest environments: noise does not choose between what is worth the same.
-    """
-    limit = min(prices.million(point) for point in points) * (1 + MARGIN)
-    within = [point for point in points if prices.million(point) <= limit]
-    return min(within, key=lambda point: (point.replicas, point.envs))
-
-
-def reason(chosen: Point, points: Sequence[Point], law: Law, prices: Prices) -> str:
-    """Why, in one sentence: what it gains over one replica, and what one more would."""
-    first = slowest(points)
-    text = f"{_replicas(chosen.replicas)}"
-    if chosen.replicas > first.replicas:
-        text += (
-            f": {chosen.speed / first.speed:.2g}× faster than {_replicas(first.replicas)} for "
-            f"{chosen.cost / first.cost:.2g}× the core time per step"
+    first = slowest(measured)
+    return [
+        Step(
+            each,
+            in_turn(each.speed, first.speed),
+            in_turn(each.cost, first.cost),
+            _marginal(kept[at - 1], each) if at else None,
         )
-    return f"{text}; {_next(chosen, points, law, prices)}"
+        for at, each in enumerate(kept)
+    ]
 
 
-def _next(chosen: Point, points: Sequence[Point], law: Law, prices: Prices) -> str:
-    """What the next number of replicas buys, measured or else predicted."""
-    more = sorted({point.replicas for point in points if point.replicas > chosen.replicas})
-    if more:
-        then = fastest(points, more[0])
-        gain, cost = then.speed / chosen.speed - 1, then.cost / chosen.cost
-        saves = 1 - prices.million(then) / prices.million(chosen)
-        worth = "saves" if saves > 0 else "adds"
-        return (
-            f"{_replicas(more[0])} buy {100 * gain:.0f} % for {cost:.2g}× and that {worth} "
-            f"{abs(100 * saves):.0f} % of the price"
-        )
-    following = chosen.replicas + 1
-    gain = law.speed(following) / law.speed(chosen.replicas) - 1
-    return f"one more is predicted to buy {100 * gain:.0f} % where it has a core of its own"
+def _marginal(before: Measured, after: Measured) -> Spread | None:
+    found = []
+    for low, high in zip(before.points, after.points, strict=False):
+        if high.speed <= low.speed:
+            return None
+        found.append(1e6 * (high.cores - low.cores) / (high.speed - low.speed))
+    return Spread.of(found)
 
 
-def fastest(points: Sequence[Point], replicas: int) -> Point:
+def in_turn(one: Spread, other: Spread) -> Spread:
+    """How many times the other, round by round, for as many rounds as both were measured."""
+    rounds = min(one.repeats, other.repeats)
+    return Spread(one.samples[:rounds]).over(Spread(other.samples[:rounds]))
+
+
+def fastest(measured: Sequence[Measured], replicas: int) -> Measured:
     """The fastest setting with so many replicas."""
-    return max((p for p in points if p.replicas == replicas), key=lambda p: p.speed)
+    return max((m for m in measured if m.replicas == replicas), key=lambda m: m.point.speed)
 
 
-def slowest(points: Sequence[Point]) -> Point:
+def slowest(measured: Sequence[Measured]) -> Measured:
     """What others are compared with: the fastest setting with the fewest replicas."""
-    return fastest(points, min(point.replicas for point in points))
-
-
-def _replicas(count: int) -> str:
-    return "1 replica" if count == 1 else f"{count} replicas"
+    return fastest(measured, min(each.replicas for each in measured))

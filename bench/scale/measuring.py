@@ -21,7 +21,7 @@ from ...trainers.environments import environments, is_python
 from ...trainers.parts import make_parts
 from ...trainers.seeds import TRAINING
 from ..timing import Case, Spread, iterations_for, measure
-from .choice import Point
+from .choice import Measured
 from .waiting import Waiting
 
 NATIVE_ENVS, PYTHON_ENVS = (64, 256, 1024), (4, 16, 64)  # per replica
@@ -29,6 +29,7 @@ HORIZON = 32  # steps of each row in one iteration; in Python as many as make PY
 PYTHON_STEPS = 128  # of each replica
 MOST = 16  # replicas that are tried unasked
 WORTH = 0.10  # gain of a doubling after which another is tried
+AGAIN = 2  # how often as many rounds again are measured where it is not clear what to recommend
 SOURCES = {"waiting": Waiting}
 Announce = Callable[[int, int], object]
 
@@ -40,6 +41,8 @@ class Setting:
     replicas: int
     envs: int
     case: Case
+    gpus: float = 0.0
+    threads: int | None = None  # of torch
     used: list[tuple[float | None, float]] = field(default_factory=list)  # (CPU, wall) seconds
 
     def busy(self, rounds: int) -> list[float]:
@@ -50,59 +53,69 @@ class Setting:
         return float(self.replicas) if cpu is None else max(cpu / wall, 1e-6)
 
 
-@dataclass(frozen=True)
-class Measured:
-    """A setting's repeats."""
-
-    replicas: int
-    envs: int
-    speed: Spread  # steps per second
-    cores: Spread  # kept busy
-
-    @property
-    def point(self) -> Point:
-        """Its medians."""
-        return Point(self.replicas, self.envs, self.speed.median, self.cores.median)
-
-    @property
-    def cost(self) -> Spread:
-        """Core-seconds per million steps."""
-        pairs = zip(self.speed.samples, self.cores.samples, strict=True)
-        return Spread.of([1e6 * cores / speed for speed, cores in pairs])
-
-
 def scale(
     config: TrainConfig,
     *,
     replicas: Sequence[int] | None,
     envs: Sequence[int] | None,
+    threads: Sequence[int] | None = None,
     rounds: int,
     seconds: float,
     announce: Announce,
+    unclear: Callable[[Sequence[Measured]], Sequence[int]] = lambda _: (),
 ) -> list[Measured]:
     """Every number of replicas with every number of environments each, in interleaved rounds.
 
     replicas: None: 1, 2, 4, ... to twice the cores, which is enough for threads; worker processes
         may wait: on until a doubling gains less than 10 %, or MOST are reached.
     envs: environments per replica; None: some usual ones.
+    threads: of torch, where its policy acts; None: one.
+    unclear: those of which more is to be known, by position; they are measured in turn for as many
+        rounds again, at most AGAIN times.
     """
     python = in_python(config)
     envs = tuple(envs or (PYTHON_ENVS if python else NATIVE_ENVS))
     with ExitStack() as stack:
-        settings = _set_up(stack, config, replicas, envs, seconds)
-        total = rounds * len(settings)
-        spreads = measure(
-            [each.case for each in settings],
-            rounds=rounds,
-            seconds=seconds,
-            announce=lambda done: announce(done, total),
+        settings = _set_up(stack, config, replicas, envs, threads, seconds)
+        found = _rounds(settings, rounds, seconds, announce)
+        for _ in range(AGAIN):
+            which = list(dict.fromkeys(unclear(found)))
+            if not which:
+                break
+            again = _rounds([settings[at] for at in which], rounds, seconds, announce)
+            for at, more in zip(which, again, strict=True):
+                found[at] = found[at].longer(more)
+        return found
+
+
+def _rounds(
+    settings: Sequence[Setting], rounds: int, seconds: float, announce: Announce
+) -> list[Measured]:
+    """Measures these in turn."""
+    total = rounds * len(settings)
+    spreads = measure(
+        [each.case for each in settings],
+        rounds=rounds,
+        seconds=seconds,
+        announce=lambda done: announce(done, total),
+    )
+    return [
+        Measured(
+            each.replicas,
+            each.envs,
+            spreads[each.case.name],
+            Spread.of(each.busy(rounds)),
+            each.gpus,
+            each.threads,
         )
-        return [
-            Measured(
-                each.replicas, each.envs, spreads[each.case.name], Spread.of(each.busy(rounds))
-            )
-            for each in settings
-        ]
+        for each in settings
+    ]
+
+
+def gpus_of(config: TrainConfig) -> float:
+    """GPUs that acting holds: one where a torch policy acts on it."""
+    device = config.actor_device or config.device
+    return float(config.policy != "native" and not device.startswith("cpu"))
 
 
 def in_python(config: TrainConfig) -> bool:
@@ -112,16 +125,17 @@ def in_python(config: TrainConfig) -> bool:
 
 def _set_up(
     stack: ExitStack, config: TrainConfig, replicas: Sequence[int] | None, envs: Sequence[int],
-    seconds: float,
+    threads: Sequence[int] | None, seconds: float,
 ) -> list[Setting]:  # fmt: skip
     """The settings, opened; each new number of replicas is tried before the next is."""
+    sizes = [(size, count) for size in envs for count in threads or (None,)]
     if replicas is not None:
-        return [_open(stack, config, n, size) for n in sorted(set(replicas)) for size in envs]
+        return [_open(stack, config, n, *size) for n in sorted(set(replicas)) for size in sizes]
     cores = available_cpus()
     settings: list[Setting] = []
     before, count = 0.0, 1
     while count <= max(MOST, 2 * cores):
-        opened = [_open(stack, config, count, size) for size in envs]
+        opened = [_open(stack, config, count, *size) for size in sizes]
         settings += opened
         speed = max(_trial(each.case, seconds) for each in opened)
         if count >= 2 * cores and (not in_python(config) or speed < (1 + WORTH) * before):
@@ -138,13 +152,16 @@ def _trial(case: Case, seconds: float) -> float:
     return count * case.work / (time.perf_counter() - started)
 
 
-def _open(stack: ExitStack, config: TrainConfig, replicas: int, envs: int) -> Setting:
-    """Environments, policy and collector of one setting."""
+def _open(
+    stack: ExitStack, config: TrainConfig, replicas: int, envs: int, threads: int | None
+) -> Setting:
+    """Environments, policy and collector of one setting; threads: of torch, None: one."""
     python = in_python(config)
+    torch = config.policy != "native"
     rows = replicas * envs
     config = config.replace(
         num_envs=rows,
-        threads=1 if python else replicas,
+        threads=threads or 1 if python or torch else replicas,
         horizon=max(1, PYTHON_STEPS // envs) if python else HORIZON,
         minibatches=1,
         batch_size=max(1, envs // 2) if python else None,  # so that workers step meanwhile
@@ -156,9 +173,11 @@ def _open(stack: ExitStack, config: TrainConfig, replicas: int, envs: int) -> Se
     if pool is not None:
         stack.callback(pool.close)
     pids = vec.pids() if isinstance(vec, ProcessVecEnv) else []
-    setting = Setting(replicas, envs, Case("", bool))
+    setting = Setting(replicas, envs, Case("", bool), gpus_of(config), threads)
 
     def run(count: int) -> None:
+        if torch:
+            _torch_threads(threads or 1)
         cpu, started = cpu_seconds(pids), time.perf_counter()
         for _ in range(count):
             collector.collect(learner.weights)
@@ -166,9 +185,16 @@ def _open(stack: ExitStack, config: TrainConfig, replicas: int, envs: int) -> Se
         after = cpu_seconds(pids)
         setting.used.append((None if cpu is None or after is None else after - cpu, passed))
 
-    name = f"replicas-{replicas}-envs-{envs}"
+    name = f"{replicas}/{envs}/{threads}"
     setting.case = Case(name, run, float(rows * config.horizon))
     return setting
+
+
+def _torch_threads(count: int) -> None:
+    """Those of this process, of which there is one number for all settings that are open."""
+    import torch
+
+    torch.set_num_threads(count)
 
 
 def cpu_seconds(pids: Sequence[int], proc: Path = Path("/proc")) -> float | None:
@@ -186,9 +212,12 @@ def cpu_seconds(pids: Sequence[int], proc: Path = Path("/proc")) -> float | None
 
 def describe(config: TrainConfig) -> dict[str, Any]:
     """What was measured, for the document."""
+    widths = "×".join(map(str, config.hidden))
     return {
         "env": config.env,
-        "policy": "×".join(map(str, config.hidden)),
+        "policy": widths if config.policy == "native" else f"{config.policy} {widths}",
+        "device": config.actor_device or config.device,
+        "gpus": gpus_of(config),
         "replica": "worker process" if in_python(config) else "thread",
         "cores": available_cpus(),
     }

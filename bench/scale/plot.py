@@ -38,7 +38,7 @@ def _front(axes: Any, found: Findings) -> None:
             f"{point.replicas}×{point.envs}", (point.speed, point.cost), fontsize=7,
             textcoords="offset points", xytext=(4, 4),
         )  # fmt: skip
-    chosen = found.chosen
+    chosen = found.advice.chosen.point
     axes.plot([chosen.speed], [chosen.cost], "*", color="tab:red", ms=14, label="recommended")
     axes.set(xlabel="steps/s", ylabel="core-seconds per million steps")
     axes.set_ylim(bottom=0)

@@ -9,11 +9,12 @@ from typing import Any
 
 from ..interference import warning
 from ..results import Result, document, shown
-from .choice import Point, Prices, Step, fastest, front, reason, recommend, slowest
-from .measuring import Measured
+from ..timing import Spread
+from .advice import Advice, advise, reason
+from .choice import Measured, Prices, Step, fastest, front, in_turn, slowest
 from .model import Law, LeftOut, fit, left_out, usable
 
-COST = "core-s/M"  # core-seconds per million steps
+COST, GPU_COST = "core-s/M", "GPU-s/M"  # core- and GPU-seconds per million steps
 PREDICTED = (4, 8, 16, 32, 64)  # replicas
 
 
@@ -28,7 +29,7 @@ class Findings:
     law: Law
     fitted: dict[int, float]  # the speeds that the law was fitted to, by replicas
     checks: list[LeftOut]
-    chosen: Point
+    advice: Advice
     reason: str
 
     @classmethod
@@ -36,14 +37,13 @@ class Findings:
         cls, measured: Sequence[Measured], cores: int, prices: Prices, *, waits: bool
     ) -> Findings:
         """Works them out. waits: replicas may wait for something that needs no core."""
-        points = [each.point for each in measured]
-        best = [fastest(points, n) for n in sorted({point.replicas for point in points})]
+        best = [fastest(measured, n).point for n in sorted({each.replicas for each in measured})]
         fitted = usable([(p.replicas, p.speed, p.cores) for p in best], cores, waits=waits)
         law = fit(fitted)
-        chosen = recommend(points, prices)
-        why = reason(chosen, points, law, prices)
+        advice = advise(measured, prices)
+        why = reason(advice, measured, law, prices)
         return cls(
-            measured, cores, prices, front(points), law, fitted, left_out(fitted), chosen, why
+            measured, cores, prices, front(measured), law, fitted, left_out(fitted), advice, why
         )
 
     def predictions(self) -> list[tuple[int, float]]:
@@ -71,16 +71,16 @@ def whole_document(
 def _results(env: str, measured: Sequence[Measured]) -> list[Result]:
     found = []
     for each in measured:
-        name = f"replicas-{each.replicas}-envs-{each.envs}"
         note = f"{each.replicas} replicas of {each.envs} environments"
-        for kind, spread, unit in (
-            ("", each.speed, "steps/s"),
-            ("-cost", each.cost, COST),
-            ("-busy", each.cores, "cores"),
-        ):
-            found.append(
-                Result.measured(name + kind, "headrace", env, each.replicas, spread, unit, note)
-            )
+        if each.threads is not None:
+            note += f", {each.threads} threads of torch"
+        kinds = [("", each.speed, "steps/s"), ("-cost", each.cost, COST)]
+        kinds.append(("-busy", each.cores, "cores"))
+        if each.gpus:
+            kinds.append(("-gpu", each.gpu_cost, GPU_COST))
+        for kind, spread, unit in kinds:
+            name = each.name + kind
+            found.append(Result.measured(name, "headrace", env, each.replicas, spread, unit, note))
     return found
 
 
@@ -90,9 +90,10 @@ def _step(step: Step) -> dict[str, Any]:
         "envs_per_replica": step.point.envs,
         "steps_per_second": step.point.speed,
         "core_seconds_per_million": step.point.cost,
-        "speedup": step.speedup,
-        "cost_ratio": step.costs,
-        "marginal_core_seconds_per_million": step.marginal,
+        "gpu_seconds_per_million": step.measured.gpu_cost.median,
+        "speedup": step.speedup.median,
+        "cost_ratio": step.costs.median,
+        "marginal_core_seconds_per_million": step.marginal and step.marginal.median,
     }
 
 
@@ -113,13 +114,17 @@ def _model(found: Findings) -> dict[str, Any]:
 
 
 def _recommendation(found: Findings) -> dict[str, Any]:
+    chosen, above = found.advice.chosen, found.advice.excess
     return {
-        "replicas": found.chosen.replicas,
-        "envs_per_replica": found.chosen.envs,
+        "replicas": chosen.replicas,
+        "envs_per_replica": chosen.envs,
+        "threads": chosen.threads,
         "reason": found.reason,
         "value_of_hour": found.prices.value_of_hour,
         "price_per_core_hour": found.prices.core_hour,
-        "price_per_million_steps": found.prices.million(found.chosen),
+        "price_per_gpu_hour": found.prices.gpu_hour,
+        "price_per_million_steps": found.prices.million(chosen.point),
+        "above_lowest": {"median": above.median, "min": above.min, "max": above.max},
     }
 
 
@@ -128,7 +133,7 @@ def print_findings(machine: dict[str, Any], what: dict[str, Any], found: Finding
     from rich.console import Console
 
     console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
-    console.width = max(console.width, 110)
+    console.width = max(console.width, 150)
     console.print(f"{machine['cpu']}, {machine['cores']} usable cores", markup=False)
     console.print(f"$ {machine['command']}", markup=False)
     disturbed = warning(machine)
@@ -136,39 +141,56 @@ def print_findings(machine: dict[str, Any], what: dict[str, Any], found: Finding
         console.print(f"[yellow]{disturbed}[/]")
     console.print(_table(what, found))
     console.print(_law_lines(found), markup=False)
-    prices = found.prices
-    console.print(
-        f"At {prices.value_of_hour:g} for an hour of waiting and {prices.core_hour:g} for a "
-        f"core-hour: {found.chosen.envs} environments per replica, {found.reason}.",
-        markup=False,
-    )
+    console.print(_recommended(what, found), markup=False)
+
+
+def _recommended(what: dict[str, Any], found: Findings) -> str:
+    prices, chosen = found.prices, found.advice.chosen
+    paid = [f"{prices.value_of_hour:g} for an hour of waiting"]
+    paid.append(f"{prices.core_hour:g} for a core-hour")
+    if what["gpus"]:
+        paid.append(f"{prices.gpu_hour:g} for a GPU-hour")
+    threads = "" if chosen.threads is None else f"torch on {chosen.threads} threads, "
+    return f"At {', '.join(paid)}: {chosen.envs} environments per replica, {threads}{found.reason}."
 
 
 def _table(what: dict[str, Any], found: Findings) -> Any:
+    """Every column but the first: median (least … greatest) over the rounds."""
     from rich.table import Table
 
     title = f"{what['env']}: a replica is a {what['replica']}; policy {what['policy']}"
+    if what["gpus"]:
+        title += f" on {what['device']}"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for header in ("replicas", "envs each", "steps/s", "min", "max", "busy cores", "core-s/M",
-                   "speed-up", "cost", "marginal", "front"):  # fmt: skip
+    torch = any(each.threads is not None for each in found.measured)
+    headers = ["replicas", "envs each", *(["threads"] if torch else []), "steps/s", "busy cores",
+               COST, *([GPU_COST] if what["gpus"] else []), "speed-up", "cost", "marginal",
+               "front"]  # fmt: skip
+    for header in headers:
         table.add_column(header, justify="right", no_wrap=True)
-    steps = {(step.point.replicas, step.point.envs): step for step in found.front}
-    first = slowest([each.point for each in found.measured])
+    steps = {step.measured: step for step in found.front}
+    first = slowest(found.measured)
     for each in found.measured:
-        step = steps.get((each.replicas, each.envs))
-        marginal = "" if step is None or step.marginal is None else f"{step.marginal:.3g}"
+        step = steps.get(each)
         table.add_row(
             str(each.replicas),
             str(each.envs),
-            *(shown(x, "") for x in (each.speed.median, each.speed.min, each.speed.max)),
-            f"{each.cores.median:.2f}",
-            f"{each.cost.median:.3g}",
-            f"{each.point.speed / first.speed:.2f} ×",
-            f"{each.point.cost / first.cost:.2f} ×",
-            marginal,
+            *([str(each.threads)] if torch else []),
+            _spread(each.speed),
+            _spread(each.cores),
+            _spread(each.cost),
+            *([_spread(each.gpu_cost)] if what["gpus"] else []),
+            f"{_spread(in_turn(each.speed, first.speed))} ×",
+            f"{_spread(in_turn(each.cost, first.cost))} ×",
+            "" if step is None or step.marginal is None else _spread(step.marginal),
             "*" if step is not None else "",
         )
     return table
+
+
+def _spread(spread: Spread) -> str:
+    low, middle, high = (shown(value, "") for value in (spread.min, spread.median, spread.max))
+    return f"{middle} ({low} … {high})"
 
 
 def _law_lines(found: Findings) -> str:

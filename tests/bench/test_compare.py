@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from headrace.bench import compare, results
+from headrace.bench.ranks import chance_above
 from headrace.bench.results import Result
 from headrace.bench.timing import Spread
 from headrace.cli import main
@@ -36,14 +38,19 @@ def verdict(before: list[float], after: list[float], unit: str = "steps/s") -> t
     ("before", "after", "unit", "expected"),
     [
         ([100, 101, 102, 103, 104], [103, 104, 105, 106, 107], "steps/s", ("same", None)),
-        ([100, 101, 102, 103, 104], [105, 106, 107, 108, 109], "steps/s", ("unclear", None)),
-        ([100, 101, 102, 103, 104], [111, 112, 113, 114, 115], "steps/s", ("moved", True)),
+        ([100, 101, 102, 103, 104], [103, 107, 108, 109, 110], "steps/s", ("unclear", None)),
+        ([100, 101, 102, 103, 104], [110, 111, 112, 113, 114], "steps/s", ("moved", True)),
         ([111, 112, 113, 114, 115], [100, 101, 102, 103, 104], "steps/s", ("moved", False)),
         ([100, 101, 102, 103, 104], [111, 112, 113, 114, 115], "us/call", ("moved", False)),
+        # a repeat that something held up changes nothing
+        ([40, 101, 102, 103, 104], [111, 112, 113, 114, 115], "steps/s", ("moved", True)),
         ([1.2, 1.2, 1.2, 1.2, 1.2], [1.0, 1.0, 1.0, 1.0, 1.0], "s", ("moved", True)),
-        ([100.0] * 5, [104.9] * 5, "steps/s", ("unclear", None)),  # 5 % is the least
+        ([100.0] * 5, [104.9] * 5, "steps/s", ("same", None)),  # 5 % is the least
         ([100.0] * 5, [105.1] * 5, "steps/s", ("moved", True)),
         ([100.0] * 5, [200.0] * 5, "steps", ("moved", None)),
+        # fewer repeats than the test needs: ranges must lie apart
+        ([100.0, 102.0], [107.0, 108.0], "steps/s", ("moved", True)),
+        ([100.0, 105.0], [108.0, 112.0], "steps/s", ("unclear", None)),
         ([-85.0] * 5, [-80.0] * 5, "return", ("moved", True)),
         ([0.0] * 5, [0.0] * 5, "return", ("same", None)),
     ],
@@ -52,14 +59,87 @@ def test_what_moved(before: Any, after: Any, unit: str, expected: Any) -> None:
     assert verdict(before, after, unit) == expected
 
 
-def test_two_runs_of_the_same_are_equal() -> None:
-    """2000 figures of 5 normal repeats each, and runs that differ by as much as repeats do."""
+def runs(
+    rng: np.random.Generator, *, repeat: float, run: float, held_up: float, changed: float
+) -> Any:
+    """One run of 100 figures of 7 repeats with normal noise, in per cent: `repeat` among repeats,
+    `run` from one run to the next. held_up: share of repeats that something slows by a quarter;
+    changed: every tenth figure is so much faster."""
+    level = 100 * (1 + rng.normal(0, run / 100, (100, 1)))
+    level[::10] *= 1 + changed
+    samples = level * (1 + rng.normal(0, repeat / 100, (100, 7)))
+    samples = np.where(rng.random((100, 7)) < held_up, 0.75 * samples, samples)
+    return document({f"f{k}": list(each) for k, each in enumerate(samples)})
+
+
+def found(changed: float, **noise: float) -> tuple[float, float]:
+    """Share of 30 pairs of runs, of the figures that changed and of the others, called moved."""
     rng = np.random.default_rng(0)
-    draw = lambda: 100 + rng.normal(0, 1, (2000, 1)) + rng.normal(0, 1, (2000, 5))  # noqa: E731
-    moved = 0
-    for before, after in zip(draw(), draw(), strict=True):
-        moved += verdict(list(before), list(after))[0] == "moved"
-    assert moved <= 40
+    moved = []
+    for _ in range(30):
+        before = runs(rng, changed=0.0, **noise)
+        outcome = compare.compare(before, runs(rng, changed=changed, **noise))
+        moved.append([each.verdict == "moved" for each in outcome.comparisons])
+    verdicts = np.array(moved)
+    others = np.delete(verdicts, np.s_[::10], 1)
+    return float(verdicts[:, ::10].mean()), float(others.mean())
+
+
+@pytest.mark.parametrize(
+    ("noise", "power", "false"),
+    [
+        ({"repeat": 1.0, "run": 1.0, "held_up": 0.0}, 0.95, 0.001),
+        ({"repeat": 1.0, "run": 1.0, "held_up": 0.1}, 0.75, 0.001),
+        ({"repeat": 2.0, "run": 1.0, "held_up": 0.0}, 0.75, 0.001),
+        ({"repeat": 3.0, "run": 3.0, "held_up": 0.1}, 0.0, 0.01),  # a machine that is not quiet
+    ],
+)
+def test_two_runs_of_the_same_are_equal_and_ten_per_cent_are_seen(
+    noise: dict[str, float], power: float, false: float
+) -> None:
+    """Of noise that is known: the share that is called moved of the figures that are 10 % faster,
+    and of those that are not."""
+    seen, wrong = found(0.1, **noise)
+    assert wrong <= false
+    assert seen >= power
+
+
+def test_all_figures_slower_by_ten_per_cent_are_seen() -> None:
+    rng = np.random.default_rng(1)
+    noise = {"repeat": 1.0, "run": 1.0, "held_up": 0.0, "changed": 0.0}
+    before, after = runs(rng, **noise), runs(rng, **noise)
+    for each in after["results"]:
+        for key in ("median", "min", "max"):
+            each[key] *= 0.9
+        each["samples"] = [0.9 * sample for sample in each["samples"]]
+    assert compare.compare(before, after).count("moved") >= 95
+
+
+def reversed_pairs(low: Any, high: Any) -> int:
+    return sum(a > b for a in low for b in high)
+
+
+def test_chances_are_those_of_all_orders() -> None:
+    """Counted one by one: which of 9 ranks the first 4 values may have."""
+    ranks = set(range(9))
+    orders = [
+        reversed_pairs(own, ranks - set(own)) for own in itertools.combinations(sorted(ranks), 4)
+    ]
+    rng = np.random.default_rng(2)
+    for _ in range(20):
+        values = list(rng.normal(size=9))
+        low, high = values[:4], values[4:]
+        seen = reversed_pairs(low, high)
+        expected = sum(each <= seen for each in orders) / len(orders)
+        assert chance_above(low, high) == pytest.approx(expected)
+    assert chance_above([1.0] * 4, [1.0] * 5) == pytest.approx(sum(u <= 10 for u in orders) / 126)
+
+
+def test_chances_of_many_repeats_go_on_where_counting_ends() -> None:
+    values = np.random.default_rng(3).normal(size=60)
+    low, high = list(values[:20] - 0.3), list(values[20:40])
+    exact = chance_above(low, high)
+    assert chance_above([*low, 0.0], [*high, 0.0]) == pytest.approx(exact, abs=0.02)
 
 
 def test_other_machines_and_commands_are_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,7 +171,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert told["equal"] is False
     assert [each["verdict"] for each in told["results"]] == ["moved", "same"]
     assert "better" in captured.err
-    assert "2 figures: 1 the same, 0 apart by less than the noise, 1 moved" in captured.err
+    assert (
+        "2 figures: 1 within 5.0 %, 0 further apart by less than the noise, 1 moved" in captured.err
+    )
     assert main(["bench", "compare", paths[0], paths[0], "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["equal"] is True
 

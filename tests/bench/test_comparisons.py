@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from contextlib import ExitStack
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -41,6 +42,25 @@ def test_ratios_of_training() -> None:
     found = [figure(f"train-{width}", "headrace", 2, 1e6 * width) for width in training.WIDTHS]
     found.append(figure("vecenv-1024", "Gymnasium CartPoleVectorEnv", 1, 8e6))
     assert [ratio.median for _, ratio in training.ratios(found)] == pytest.approx([4.0, 8.0, 16.0])
+
+
+def test_seconds_to_solve_are_medians_of_each_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first training of a seed is slow; seed 2 never solves it."""
+    asked: list[tuple[int, Any]] = []
+
+    def train(_: Any, seed: int, **settings: Any) -> Any:
+        asked.append((seed, settings.get("hidden")))
+        slow = 5.0 if asked.count(asked[-1]) == 1 else 0.0
+        seconds = None if seed == 2 else seed + slow
+        return SimpleNamespace(solved_seconds=seconds, return_target=475.0)
+
+    monkeypatch.setattr(training, "_train", train)
+    found = training._time_to_solve(3, 2, lambda: None)
+    assert [each.name for each in found] == ["solve-preset", "solve-32", "solve-64", "solve-128"]
+    assert {each.samples for each in found} == {(1.0, 3.0)}
+    assert found[0].note == "return 475, 2 of 3 seeds solved"
+    assert len(asked) == 3 * 3 * 4
+    assert asked[:4] == [(1, None), (1, (32,)), (1, (64,)), (1, (128,))]
 
 
 def planned(make: Any) -> stepping.Plan:

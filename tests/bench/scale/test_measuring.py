@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from headrace.bench.scale import measuring
-from headrace.bench.scale.choice import Prices
-from headrace.bench.scale.measuring import Measured, Setting, cpu_seconds, scale
-from headrace.bench.scale.report import Findings, whole_document
+from headrace.bench.scale.choice import Measured, Prices
+from headrace.bench.scale.measuring import Setting, cpu_seconds, gpus_of, scale
+from headrace.bench.scale.report import Findings, print_findings, whole_document
 from headrace.bench.scale.waiting import Waiting
 from headrace.bench.timing import Case, Spread
 from headrace.cli import main
@@ -68,15 +68,81 @@ def test_which_replicas_are_tried(
 ) -> None:
     opened: list[int] = []
 
-    def open_(_: Any, config: TrainConfig, replicas: int, envs: int) -> Setting:
+    def open_(_: Any, config: TrainConfig, replicas: int, envs: int, __: Any) -> Setting:
         opened.append(replicas)
         return Setting(replicas, envs, Case(str(replicas), bool, gains ** len(opened)))
 
     monkeypatch.setattr(measuring, "_open", open_)
     monkeypatch.setattr(measuring, "_trial", lambda case, _: case.work)
     monkeypatch.setattr(measuring, "available_cpus", lambda: 2)
-    settings = measuring._set_up(None, TrainConfig(env=env), None, (4,), 1.0)  # type: ignore[arg-type]
+    settings = measuring._set_up(None, TrainConfig(env=env), None, (4,), None, 1.0)  # type: ignore[arg-type]
     assert opened == tried == [each.replicas for each in settings]
+
+
+def test_what_is_not_clear_is_measured_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[int]] = []
+
+    def unclear(found: Any) -> list[int]:
+        asked.append([each.speed.repeats for each in found])
+        return [2, 0] if len(asked) < 9 else []
+
+    found = scale(
+        TrainConfig(env="cartpole", hidden=(8,)), replicas=(1,), envs=(64, 128, 192), rounds=5,
+        seconds=0.002, announce=lambda *_: None, unclear=unclear,
+    )  # fmt: skip
+    assert asked == [[5, 5, 5], [10, 5, 10]]
+    assert [each.speed.repeats for each in found] == [15, 5, 15]
+    assert [each.cores.repeats for each in found] == [15, 5, 15]
+
+
+@pytest.mark.parametrize(
+    ("settings", "gpus"),
+    [
+        ({}, 0.0),
+        ({"policy": "torch"}, 0.0),
+        ({"policy": "torch", "device": "cuda:1"}, 1.0),
+        ({"policy": "torch", "device": "cuda", "actor_device": "cpu"}, 0.0),
+    ],
+)
+def test_a_gpu_is_priced_where_the_policy_acts_on_it(settings: Any, gpus: float) -> None:
+    assert gpus_of(TrainConfig(env="cartpole", **settings)) == gpus
+
+
+def test_gpu_seconds_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a GPU: what would be said of measurements on one."""
+    all_ = [
+        Measured(1, n, Spread.of([1e6 * n] * 5), Spread.of([0.5] * 5), gpus=1.0) for n in (1, 2)
+    ]
+    found = Findings.of(all_, 2, Prices(0.0, 0.0, 3600.0), waits=False)
+    what = {"env": "x", "policy": "torch 8", "replica": "thread", "device": "cuda", "gpus": 1.0}
+    here = {"cpu": "any", "cores": 2, "command": "headrace scale x"}
+    contents = whole_document(here, what, found)
+    by = {each["name"]: each for each in contents["results"]}
+    assert (by["replicas-1-envs-2-gpu"]["value"], by["replicas-1-envs-2-gpu"]["unit"]) == (
+        0.5, "GPU-s/M",
+    )  # fmt: skip
+    assert contents["recommendation"]["envs_per_replica"] == 2
+    assert contents["recommendation"]["price_per_million_steps"] == pytest.approx(0.5)
+    assert contents["front"][-1]["gpu_seconds_per_million"] == 0.5
+    print_findings(here, what, found)
+    told = capsys.readouterr().err
+    assert "policy torch 8 on cuda" in told
+    assert "GPU-s/M" in told
+    assert "3600 for a GPU-hour" in told
+
+
+def test_threads_of_torch_are_apart_from_replicas() -> None:
+    pytest.importorskip("torch")
+    config = TrainConfig(env="cartpole", policy="torch", hidden=(8,))
+    found = scale(
+        config, replicas=(1,), envs=(64,), threads=(1, 2), rounds=5, seconds=0.01,
+        announce=lambda *_: None,
+    )  # fmt: skip
+    assert [(each.replicas, each.threads) for each in found] == [(1, 1), (1, 2)]
+    assert [each.name for each in found] == [
+        "replicas-1-envs-64-threads-1", "replicas-1-envs-64-threads-2",
+    ]  # fmt: skip
+    assert all(each.speed.min > 100 for each in found)
 
 
 def test_cpu_time_of_others(tmp_path: Path) -> None:
@@ -88,21 +154,21 @@ def test_cpu_time_of_others(tmp_path: Path) -> None:
     (tmp_path / "7" / "stat").write_text(f"7 (a (name) here) {' '.join(fields)}\n")
     assert cpu_seconds([7], tmp_path) == pytest.approx(own + 5.0, abs=1.0)
     assert cpu_seconds([7, 8], tmp_path) is None  # no such process, or a system that does not say
-    unknown = Setting(3, 1, Case("", bool), [(None, 2.0), (1.0, 2.0)])
+    unknown = Setting(3, 1, Case("", bool), used=[(None, 2.0), (1.0, 2.0)])
     assert unknown.busy(2) == [3.0, 0.5]
 
 
 def test_the_document() -> None:
     all_ = [measured(n, 16, 200.0 * n, 0.02 * n) for n in (1, 2, 4, 8, 16)]
     found = Findings.of(all_, 2, Prices(1.0, 0.05), waits=True)
-    what = {"env": "waiting", "policy": "8", "replica": "worker process", "cores": 2}
+    what = {"env": "waiting", "policy": "8", "replica": "worker process", "cores": 2, "gpus": 0.0}
     contents = json.loads(json.dumps(whole_document({"cores": 2}, what, found)))
     assert [each["name"] for each in contents["results"][:3]] == [
         "replicas-1-envs-16", "replicas-1-envs-16-cost", "replicas-1-envs-16-busy",
     ]  # fmt: skip
     assert contents["recommendation"]["replicas"] == 16
     assert (
-        "16 replicas: 16× faster than 1 replica for 1× the core"
+        "16 replicas: 16× (16 … 16) faster than 1 replica for 1× (1 … 1) the core"
         in (contents["recommendation"]["reason"])
     )
     model = contents["model"]
@@ -122,6 +188,9 @@ def test_the_document() -> None:
         (["cartpole", "--replicas", "0"], "--replicas"),
         (["cartpole", "--replica", "1"], "--replicas"),
         (["cartpole", "--repeats", "2"], "--repeats"),
+        (["cartpole", "--threads", "2"], "--threads is of a torch policy"),
+        (["cartpole", "--device", "cuda"], "--device is of a torch policy"),
+        (["cartpole", "--policy", "torch", "--threads", "0"], "--threads"),
     ],
 )
 def test_wrong_arguments(argv: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
