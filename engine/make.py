@@ -9,7 +9,7 @@ from typing import Any
 from .errors import ArgumentError, ArgumentTypeError
 from .processes.sources import is_python
 from .processes.vector import ProcessVecEnv
-from .resolve import is_native_class, resolve
+from .resolve import resolve
 from .vector import VecEnv
 
 EXECUTORS = ("threads", "serial", "processes")
@@ -32,7 +32,7 @@ def make_vec(
     start_method: str = "spawn",
     timeout: float | None = 300.0,
     restarts: int = 0,
-    wrappers: Sequence[Callable[[Any], Any]] = (),
+    wrappers: Sequence[str | Callable[[Any], Any]] = (),
     **params: Any,
 ) -> VecEnv | ProcessVecEnv:
     """Makes a vector environment: `num_envs` rows that are stepped together.
@@ -40,7 +40,8 @@ def make_vec(
     Args:
         env: a registered name ("cartpole") or a file ("my_env.c"): a native environment, stepped
             by threads. Or a Python one, stepped by worker processes: "gymnasium:ID",
-            "pettingzoo:MODULE", a class or function that makes one, or a list of functions.
+            "pettingzoo:MODULE", "my_env.py:Class", a class or function that makes one, or a list
+            of functions.
         num_envs: rows of the batch, one per agent; a multiple of the environment's agents.
         executor: "threads" (native), "processes" (Python), or "serial": in the calling thread.
         threads: how many threads step the batch; default: the CPUs that this process may use.
@@ -58,7 +59,9 @@ def make_vec(
         timeout: processes: seconds that one step, reset or call of one environment may take
             before its worker counts as lost; None: any.
         restarts: processes: how many lost workers are replaced, their episodes truncated.
-        wrappers: Python: functions of an environment that return another, the innermost first.
+        wrappers: Python: what is put around each environment, the innermost first: functions of
+            an environment that return another, or names, such as "TimeLimit(200)" for one of
+            gymnasium.wrappers, "module:Class", or "my_env.py:Class".
         **params: native: members of the environment's Params by name, one value or one per
             world; `max_steps`, the time limit in steps (0: none); and, in capitals,
             compile-time sizes. Python: keyword arguments of the environment.
@@ -76,7 +79,7 @@ def make_vec(
         "seed": seed,
         "render_mode": render_mode,
     }
-    python = is_python(env) and not is_native_class(env)
+    python = is_python(env)
     _refuse(
         python,
         executor,

@@ -14,8 +14,14 @@ from . import _core
 from .compile import build, prebuilt
 from .errors import ArgumentError, ArgumentTypeError, EnvDefinitionError, kind_of
 from .numba.define import options_of
+from .pyfile import module_of, split_class
 from .registration import registered
 from .spec import EnvSpec
+
+_IN_PYTHON = (
+    "env {!r} is written in Python: make_vec can step it, but this needs a native environment; "
+    "give a shipped name or a source file"
+)
 
 
 @dataclass(frozen=True)
@@ -54,17 +60,6 @@ def resolve(
     return Resolved(library, EnvSpec.from_library(library, language), source)
 
 
-def is_native_class(env: Any) -> bool:
-    """Whether `env` is the class of a Numba environment."""
-    return bool(options_of(env))
-
-
-def split_class(text: str) -> tuple[str, str]:
-    """File and class of "my_env.py:Snake"; no class ("") for anything else."""
-    file, colon, name = text.rpartition(":")
-    return (file, name) if colon and file.endswith(".py") else (text, "")
-
-
 def _numba(cls: type, defines: Mapping[str, int], checked: bool) -> Resolved:
     from .numba.loading import library_of, resized
 
@@ -78,12 +73,14 @@ def _class_in(source: Path, name: str, defines: Mapping[str, int]) -> type:
     from .numba.loading import classes_in
 
     found = classes_in(source, defines)
+    if name not in found and callable(getattr(module_of(source, defines), name, None)):
+        raise ArgumentError(_IN_PYTHON.format(f"{source.name}:{name}"))
     if name in found or (not name and len(found) == 1):
         return found[name or next(iter(found))]
     if not found:
         raise EnvDefinitionError(
-            f"{source} defines no environment: put @headrace.numba_env in front of a class "
-            "(for a plain Python environment, give make_vec its class instead of the file)"
+            f"{source} defines no environment: put @headrace.numba_env in front of a class, or "
+            "derive one from gymnasium.Env"
         )
     if not name:
         raise ArgumentError(
@@ -121,10 +118,7 @@ def _locate(env: Any) -> tuple[str, Path, bool]:
 def _unknown(text: str, path: Path, names: list[str]) -> str:
     for prefix in ("gymnasium", "pettingzoo"):
         if text.startswith(f"{prefix}:"):
-            return (
-                f"env {text!r} is written in Python: make_vec can step it, but this needs a native "
-                "environment; give a shipped name or a source file"
-            )
+            return _IN_PYTHON.format(text)
     for name in names:
         if text in (f"headrace/{name}", name.lower()) or text.lower() == name:
             return f"env {text!r} is unknown: did you mean {name!r}?"

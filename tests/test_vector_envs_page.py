@@ -47,6 +47,8 @@ def test_the_snippet_runs(at: int) -> None:
 
         @staticmethod
         def make_vec(env: Any, rows: int, **settings: Any) -> Any:
+            if env == "my_env.py:MyEnv":
+                env = f"{__file__}:MyEnv"
             if "LunarLander" in str(env):
                 env = "gymnasium:CartPole-v1"
             if "pettingzoo" in str(env):

@@ -19,7 +19,7 @@ from .run import LAST, Run, RunError
 from .seeds import TRAINING
 from .session import Session
 from .settings import ConfigError, settings
-from .trust import check_env, lasting_env, remember
+from .trust import check_env, check_wrappers, lasting_env, lasting_wrapper, remember
 
 PRESETS = Path(__file__).parent / "presets"  # of environments that are not ours
 
@@ -51,8 +51,11 @@ def preset_of(env: str | Path) -> Path | None:
     of a Gymnasium id, one in trainers/presets with the name of the environment or its family."""
     kind, _, name = str(env).partition(":")
     if kind == "gymnasium":
-        preset = PRESETS / f"{re.split('-v[0-9]+$|/', name)[0]}.toml"
-        return preset if preset.is_file() else None
+        for own in re.split("-v[0-9]+$", name)[0], re.split("[/-]", name)[0]:
+            preset = PRESETS / f"{own}.toml"
+            if re.fullmatch("[A-Za-z0-9]+", own) and preset.is_file():
+                return preset
+        return None
     known = registered().get(str(env))
     source = known.path if known else Path(env).expanduser()
     preset = source.with_suffix(".toml")
@@ -81,7 +84,7 @@ def begun(
         session = Session(config, vec, objects.policy, objects.env)
         if objects.env is None:
             session.run = Run.create(config, name_of(vec))
-            remember(config.env)
+            remember(config.env, config.wrappers)
         else:
             session.run = Run.create(config, config.env.removeprefix(OBJECT))
         session.run.write_config(config, session.build_table())
@@ -103,7 +106,8 @@ def _configured(env: str, given: Mapping[str, Any], base: TrainConfig | None) ->
     params = tuple(
         (n, str(Path(v).resolve()) if isinstance(v, str) else v) for n, v in config.params
     )
-    return config.replace(policy=lasting_policy(config.policy), params=params)
+    wrappers = tuple(map(lasting_wrapper, config.wrappers))
+    return config.replace(policy=lasting_policy(config.policy), params=params, wrappers=wrappers)
 
 
 def _blamed(error: ArgumentError, config: TrainConfig, preset: Path | None) -> ArgumentError:
@@ -124,6 +128,7 @@ def resumed(
         raise ConfigError(f"env cannot change when a run is resumed: it is {saved.env}")
     again = f"headrace train {{env}} --resume {shlex.quote(str(run.path))}"
     check_env(saved.env, env, again)
+    check_wrappers(saved.wrappers, given.pop("wrappers", None))
     for name in given:
         reject_unknown(name, settings(TrainConfig))
         if name not in RESUMABLE:

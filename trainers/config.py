@@ -52,7 +52,7 @@ class TrainConfig:
 
     env: str = required(
         "a shipped environment (cartpole), a file of your own (my_env.c), or one in Python "
-        "(gymnasium:LunarLander-v3)"
+        "(gymnasium:LunarLander-v3, my_env.py:Class)"
     )
     seed: int = setting(0, "seed of the whole run", low=0, high=2**63 - 1)
     steps: int = setting(
@@ -80,6 +80,12 @@ class TrainConfig:
         (),
         "parameters and compile-time sizes of the environment: name=number,name=number; an array: "
         "name=FILE.npy",
+    )
+    wrappers: tuple[str, ...] = setting(
+        (),
+        "what is put around each Python environment, the innermost first: wrappers of Gymnasium "
+        "by name, module:Class, or my_env.py:Class, each with its arguments: "
+        "TimeLimit(200),ClipReward(-1,1)",
     )
     policy: str = setting(
         "native",
@@ -269,7 +275,16 @@ def configure(env: str, preset: Path | None, given: Mapping[str, Any]) -> TrainC
     given = {member(name): value for name, value in given.items()}
     for name in given:
         reject_unknown(name, known)
-    return TrainConfig(env=env, **{**(read_preset(preset) if preset else {}), **given})
+    return TrainConfig(env=env, **_merged(read_preset(preset) if preset else {}, given))
+
+
+def _merged(preset: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The given values before the preset's; of the environment's parameters, each by itself."""
+    values = {**preset, **given}
+    if "params" in preset and "params" in given:
+        known = settings(TrainConfig)["params"]
+        values["params"] = {**dict(preset["params"]), **dict(known.convert(given["params"]))}
+    return values
 
 
 def reject_unknown(name: str, known: Mapping[str, Any]) -> None:

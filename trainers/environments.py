@@ -6,15 +6,12 @@ import inspect
 import math
 from typing import Any
 
-import gymnasium
-
 from ..engine.make import make_vec
-from ..engine.processes.sources import is_python
+from ..engine.processes.sources import is_python, makes_one_agent
 from ..engine.processes.vector import ProcessVecEnv
-from ..engine.resolve import is_native_class, resolve
+from ..engine.resolve import resolve
 from ..engine.vector import VecEnv
 from .config import DEFAULT_NUM_ENVS, PYTHON_NUM_ENVS, TrainConfig
-from .preparation import preparation
 from .seeds import world_seeds
 from .settings import ConfigError, load_params
 
@@ -23,7 +20,7 @@ AnyVecEnv = VecEnv | ProcessVecEnv
 
 def default_rows(config: TrainConfig, source: Any = None) -> int:
     """Rows of a batch where nobody said how many; source: as `environments` has it."""
-    python = _in_python(config.env if source is None else source)
+    python = is_python(config.env if source is None else source)
     return whole_worlds(config, PYTHON_NUM_ENVS if python else DEFAULT_NUM_ENVS, source)
 
 
@@ -33,15 +30,11 @@ def whole_worlds(config: TrainConfig, rows: int, source: Any = None) -> int:
     env = config.env if source is None else source
     if isinstance(env, (list, tuple)):
         return len(env)
-    if _in_python(env):
+    if is_python(env):
         return rows
     defines = {n: int(v) for n, v in config.params if n.isupper() and not isinstance(v, str)}
     agents = resolve(env, defines=defines).spec.agents
     return -(-rows // agents) * agents
-
-
-def _in_python(env: Any) -> bool:
-    return is_python(env) and not is_native_class(env)
 
 
 def environments(
@@ -63,7 +56,7 @@ def environments(
     params = load_params(config.params)
     for name in params.keys() & inspect.signature(make_vec).parameters.keys():
         raise ConfigError(f"params: {name} is no parameter of an environment")
-    python = _in_python(env)
+    python = is_python(env)
     vec = make_vec(
         env,
         rows,
@@ -73,7 +66,7 @@ def environments(
         batch_size=group_of(config, rows, env),
         copy=False,
         **params,
-        **preparation(env, params),
+        wrappers=config.wrappers,
     )
     try:
         reset(vec, seed, stream)
@@ -95,12 +88,7 @@ def group_of(config: TrainConfig, rows: int, env: Any) -> int | None:
     """How many of `rows` rows a policy acts for at once; None: all of them."""
     if config.batch_size is not None:
         return min(config.batch_size, rows)
-    single = env.startswith("gymnasium:") if isinstance(env, str) else _makes_one_agent(env)
-    return -(-rows // 2) if single else None
-
-
-def _makes_one_agent(env: Any) -> bool:
-    return inspect.isclass(env) and issubclass(env, gymnasium.Env)
+    return -(-rows // 2) if is_python(env) and makes_one_agent(env) else None
 
 
 def name_of(vec: AnyVecEnv) -> str:

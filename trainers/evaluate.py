@@ -25,7 +25,7 @@ from .rollout import Stopped, check_masks
 from .run import LAST, Run, RunError, Tensors
 from .seeds import EVALUATION, world_seeds
 from .settings import check, required, setting
-from .trust import check_env
+from .trust import check_env, check_wrappers
 
 Returns = NDArray[np.float64]
 
@@ -117,6 +117,7 @@ def load_agent(
     quoted = shlex.quote(str(folder.path))
     given = config.env if source is None else label(source)
     check_env(trained.env, given, f"headrace {verb} {quoted} --env {{env}}")
+    check_wrappers(trained.wrappers)
     step = folder.find(config.checkpoint)
     tensors = folder.load_policy(step)
     rows = whole_worlds(trained, rows, source)

@@ -243,7 +243,15 @@ def _read_list(text: str) -> Any:
 
 
 def _read_texts(text: str) -> Any:
-    return [part.strip() for part in text.split(",") if part.strip()]
+    """The parts between commas; those in brackets separate nothing: "A(1,b=2),B" are two."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]
 
 
 def _read_pairs(text: str) -> Any:

@@ -1,9 +1,10 @@
 """Whose code a run may execute: what somebody has named on this computer, and nothing else.
 
 The folder of a run is data that may come from anywhere, and its config.toml names the file of its
-environment. A file is compiled or imported only if it is named again, or if it was named before,
-by this user, to train: then its path and a digest of its contents are on record. Records are empty
-files in the user's data folder ($HEADRACE_DATA_DIR, where that is set).
+environment, and those of wrappers around it. A file is compiled or imported only if it is named
+again, or if it was named before, by this user, to train: then its path and a digest of its contents
+are on record. Records are empty files in the user's data folder ($HEADRACE_DATA_DIR, where that is
+set).
 """
 
 from __future__ import annotations
@@ -11,18 +12,24 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
+from ..engine.processes.wrappers import parse_wrapper
+from ..engine.pyfile import split_class
 from ..engine.registration import registered
 from .config import OBJECT
 from .settings import ConfigError
 
+# Modules whose wrappers are in presets.
+_KNOWN = ("minigrid.wrappers",)
 
-def remember(env: str) -> None:
-    """Puts on record that the user has named this environment. Where no record can be written,
-    it will have to be named again."""
-    if is_code(env):
-        record = _record(env)
+
+def remember(env: str, wrappers: Sequence[str] = ()) -> None:
+    """Puts on record that the user has named this environment and these wrappers. Where no record
+    can be written, they will have to be named again."""
+    for name in [*([env] if env and is_code(env) else []), *_code_among(wrappers)]:
+        record = _record(name)
         try:
             record.parent.mkdir(parents=True, exist_ok=True)
             record.touch()
@@ -57,6 +64,42 @@ def check_env(env: str, given: str | None, command: str) -> None:
         )
 
 
+def check_wrappers(wrappers: Sequence[str], given: Sequence[str] | None = None) -> None:
+    """Raises ConfigError unless the wrappers of a saved run may be executed.
+
+    given: as the user has named them now; None: not at all.
+    """
+    if given is not None:
+        again = tuple(map(lasting_wrapper, given))
+        if again != tuple(wrappers):
+            raise ConfigError(
+                f"wrappers cannot change when a run is resumed: they are {','.join(wrappers)}"
+            )
+        remember("", again)
+    for name in _code_among(wrappers):
+        if not _record(name).is_file():
+            raise ConfigError(
+                f"wrapper {name} of this run is code that was never trained with on this computer, "
+                "or has changed since, and opening a run executes none: if you trust it, name it, "
+                f"with headrace train ENV --wrappers {shlex.quote(name)}"
+            )
+
+
+def lasting_wrapper(text: str) -> str:
+    """A wrapper with the absolute path of its file, where it is of one."""
+    name = parse_wrapper(text).name
+    file, member = split_class(name)
+    if not member:
+        return text.strip()
+    return f"{Path(file).expanduser().resolve()}:{member}{text.strip()[len(name) :]}"
+
+
+def _code_among(wrappers: Sequence[str]) -> list[str]:
+    """The names of those that are neither Gymnasium's nor in presets."""
+    names = [parse_wrapper(text).name for text in wrappers]
+    return [name for name in names if ":" in name and name.rpartition(":")[0] not in _KNOWN]
+
+
 def lasting_env(env: str) -> str:
     """What the environment is called in every folder and process: a shipped name, else the
     absolute path of its file (my_env.py:Snake keeps what follows the colon)."""
@@ -84,12 +127,12 @@ def _record(env: str) -> Path:
     known = registered().get(env)
     file = env if known is None else str(known.path)
     if not Path(file).is_file():
-        file = file.rpartition(":")[0]  # my_env.py:Snake
+        file = split_class(file)[0]  # my_env.py:Snake; what else the file has is trusted with it
     try:
         contents = Path(file).read_bytes()
     except OSError:
         contents = b""  # a module
-    key = hashlib.sha256(f"{env}\0".encode() + contents).hexdigest()
+    key = hashlib.sha256(f"{file}\0".encode() + contents).hexdigest()
     return _folder() / "named" / key
 
 

@@ -19,8 +19,9 @@ from ..compile import INCLUDE_DIR, build, find_compiler
 from ..errors import ArgumentError
 from ..numba.define import options_of
 from ..params import Parameters
+from ..pyfile import split_class
 from ..registration import registered
-from ..resolve import Resolved, resolve, split_class
+from ..resolve import Resolved, resolve
 from .batch import Source, Trace
 from .experiments import WORLDS, first_difference, steps_for
 from .process import Outcome, run, sanitizer_runtime

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import difflib
-import functools
 import hashlib
 import importlib.util
 import inspect
@@ -12,22 +9,15 @@ import json
 import os
 import sys
 import tempfile
-import types
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from .. import _core
 from ..compile import cache_dir
-from ..errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    CacheError,
-    EnvDefinitionError,
-    MissingPackageError,
-)
+from ..errors import ArgumentError, CacheError, MissingPackageError
+from ..pyfile import module_of
 from .define import options_of
 from .layout import Layout, lay_out
 
@@ -67,7 +57,7 @@ def classes_in(path: Path, sizes: Mapping[str, int]) -> dict[str, type]:
     Raises:
         EnvDefinitionError: the file cannot be run; ArgumentError: it has no such size.
     """
-    module = _module(path.resolve(), tuple(sorted(sizes.items())))
+    module = module_of(path, sizes)
     return {
         name: value
         for name, value in vars(module).items()
@@ -87,91 +77,6 @@ def resized(cls: type, sizes: Mapping[str, int]) -> type:
             f"({', '.join(sizes)}) cannot be set"
         )
     return found[cls.__qualname__]
-
-
-# ---- the author's file ------------------------------------------------------------------
-
-
-def _module(path: Path, sizes: tuple[tuple[str, int], ...]) -> types.ModuleType:
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as fault:
-        raise EnvDefinitionError(f"{path} cannot be read: {fault}") from None
-    return _executed(path, text, sizes)
-
-
-@functools.lru_cache(maxsize=64)
-def _executed(path: Path, text: str, sizes: tuple[tuple[str, int], ...]) -> types.ModuleType:
-    digest = hashlib.sha256(repr((str(path), text, sizes)).encode()).hexdigest()[:12]
-    try:
-        tree = ast.parse(text, str(path))
-    except SyntaxError as fault:
-        raise EnvDefinitionError(f"{path}:{fault.lineno}: {fault.msg}") from None
-    _set_sizes(tree, path.name, dict(sizes))
-    shipped = path.parent == Path(__file__).resolve().parent.parent.parent / "envs"
-    module = types.ModuleType(f"headrace_env_{path.stem}_{digest}")
-    module.__file__ = str(path)
-    if shipped:  # its imports are relative
-        module.__package__ = f"{__name__.rsplit('.', 3)[0]}.envs"
-    sys.modules[module.__name__] = module
-    try:
-        with _importing_from(path.parent):
-            exec(compile(tree, str(path), "exec"), vars(module))
-    except Exception as fault:
-        del sys.modules[module.__name__]
-        raise EnvDefinitionError(f"{_line_in(path, fault)}: {_said(fault)}") from fault
-    return module
-
-
-def _set_sizes(tree: ast.Module, file: str, sizes: dict[str, int]) -> None:
-    """Puts other values into the file's `SIZE = 11`."""
-    places = {}
-    for node in tree.body:
-        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
-        if (
-            isinstance(node, (ast.Assign, ast.AnnAssign))
-            and isinstance(target, ast.Name)
-            and target.id.isupper()
-            and isinstance(node.value, ast.Constant)
-            and type(node.value.value) is int
-        ):
-            places[target.id] = node.value
-    for name, value in sizes.items():
-        if isinstance(value, bool) or not hasattr(value, "__index__"):
-            raise ArgumentTypeError(f"size {name} is {value!r}: give an integer")
-        if name not in places:
-            close = difflib.get_close_matches(name, places, 1)
-            known = f"it has {', '.join(places)}" if places else "it has none"
-            raise ArgumentError(
-                f"{file} has no compile-time size {name}: "
-                + (f"did you mean {close[0]}?" if close else f"{known} (NAME = integer)")
-            )
-        places[name].value = int(value)
-
-
-@contextmanager
-def _importing_from(folder: Path) -> Iterator[None]:
-    """Modules beside the author's file can be imported while it is run."""
-    sys.path.insert(0, str(folder))
-    try:
-        yield
-    finally:
-        sys.path.remove(str(folder))
-
-
-def _line_in(path: Path, fault: BaseException) -> str:
-    trace, line = fault.__traceback__, None
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == str(path):
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return str(path) if line is None else f"{path}:{line}"
-
-
-def _said(fault: BaseException) -> str:
-    if isinstance(fault, ModuleNotFoundError):
-        return f"it needs the module {fault.name!r}, which is not installed"
-    return str(fault) if isinstance(fault, ValueError) else f"{type(fault).__name__}: {fault}"
 
 
 # ---- machine code -----------------------------------------------------------------------

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ..errors import ArgumentError, ArgumentTypeError, kind_of
+from ..numba.define import options_of
+from ..pyfile import module_of, split_class
+from ..registration import registered
+from .wrappers import parse_wrapper
 
 # Packages that register their environments with Gymnasium once they are imported, by the
 # namespace or the start of an id.
@@ -31,7 +37,11 @@ class Source:
 def is_python(env: Any) -> bool:
     """Whether `env` names environments that are written in Python."""
     if isinstance(env, str):
-        return env.partition(":")[0] in ("gymnasium", "pettingzoo") and ":" in env
+        if env.partition(":")[0] in ("gymnasium", "pettingzoo") and ":" in env:
+            return True
+        return _in_file(env) is not None
+    if options_of(env):  # compiled by Numba
+        return False
     return callable(env) or isinstance(env, (list, tuple))
 
 
@@ -39,14 +49,14 @@ def source_of(
     env: Any,
     params: Mapping[str, Any],
     render_mode: str | None = None,
-    wrappers: Sequence[Callable[[Any], Any]] = (),
+    wrappers: Sequence[str | Callable[[Any], Any]] = (),
 ) -> Source:
     """How to make `env`.
 
     env: "gymnasium:ID", "pettingzoo:MODULE" (a parallel environment: "pettingzoo:
-        butterfly.pistonball_v6"), a class or function, or a list of functions;
+        butterfly.pistonball_v6"), "my_env.py:Class", a class or function, or a list of functions;
     params: keyword arguments of the environment; wrappers: functions of an environment that
-        return another, the innermost first.
+        return another, or their names (see parse_wrapper), the innermost first.
 
     Raises:
         ArgumentError, ArgumentTypeError: an unknown id, a package that is missing, a value
@@ -55,12 +65,7 @@ def source_of(
     given = dict(params)
     if render_mode is not None:
         given["render_mode"] = render_mode
-    wraps = tuple(wrappers)
-    for at, wrapper in enumerate(wraps):
-        if not callable(wrapper):
-            raise ArgumentTypeError(
-                f"wrappers[{at}] is {wrapper!r}: expected a function of an environment"
-            )
+    wraps = _wraps(wrappers)
     if isinstance(env, str):
         kind, _, rest = env.partition(":")
         if kind == "gymnasium":
@@ -68,7 +73,12 @@ def source_of(
             if "max_steps" in given:
                 given["max_episode_steps"] = given.pop("max_steps")
             return Source(env, [_Make(_FromSpec(spec), given, wraps)], spec)
-        return Source(env, [_Make(_parallel(rest), given, wraps)])
+        if kind == "pettingzoo":
+            return Source(env, [_Make(_parallel(rest), given, wraps)])
+        member = _in_file(env)
+        if member is None:
+            raise ArgumentError(f"env {env!r} names no environment that is written in Python")
+        return Source(member.name, [_Make(member, given, wraps)])
     if isinstance(env, (list, tuple)):
         if not env:
             raise ArgumentError("env is an empty list: give a function for each environment")
@@ -79,6 +89,87 @@ def source_of(
                 )
         return Source(_name_of(env[0]), [_Make(each, given, wraps) for each in env])
     return Source(_name_of(env), [_Make(env, given, wraps)])
+
+
+def _wraps(wrappers: Sequence[str | Callable[[Any], Any]]) -> tuple[Callable[[Any], Any], ...]:
+    """The wrappers as functions; those that are named are there, and take their arguments."""
+    if isinstance(wrappers, str):
+        raise ArgumentTypeError(
+            f"wrappers is {wrappers!r}: expected a list, such as [{wrappers!r}]"
+        )
+    found: list[Callable[[Any], Any]] = []
+    for at, wrapper in enumerate(wrappers):
+        if isinstance(wrapper, str):
+            named = parse_wrapper(wrapper)
+            named.check()
+            found.append(named)
+        elif callable(wrapper):
+            found.append(wrapper)
+        else:
+            raise ArgumentTypeError(
+                f"wrappers[{at}] is {wrapper!r}: expected a function of an environment, or the "
+                "name of a wrapper"
+            )
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A class or function of a user's file, which each process runs for itself."""
+
+    path: Path
+    name: str
+
+    def __call__(self, **kwargs: Any) -> Any:
+        return self.found()(**kwargs)
+
+    def found(self) -> Any:
+        return getattr(module_of(self.path), self.name)
+
+
+def _in_file(text: str) -> _Member | None:
+    """What "my_env.py:Class", or "my_env.py" with one gymnasium.Env, names; None where it is no
+    such file, or one with an environment for Numba.
+
+    Raises:
+        EnvDefinitionError: the file cannot be run; ArgumentError: it has no such class.
+    """
+    file, name = split_class(text)
+    path = Path(file).expanduser()
+    if text in registered() or path.suffix != ".py" or not path.is_file():
+        return None
+    module = module_of(path)
+    own = {n: v for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__}
+    native = [n for n, value in own.items() if options_of(value)]
+    plain = [n for n, value in own.items() if makes_one_agent(value)]
+    if not name and (native or not plain):
+        return None
+    if not name and len(plain) > 1:
+        raise ArgumentError(
+            f"{path.name} defines {len(plain)} environments ({', '.join(plain)}): say which one, "
+            f"{path.name}:{plain[0]}"
+        )
+    name = name or plain[0]
+    found = getattr(module, name, None)
+    if options_of(found):
+        return None
+    if not callable(found):
+        there = ", ".join([*native, *plain]) or "none"
+        raise ArgumentError(f"{path.name} has no environment {name}: it has {there}")
+    return _Member(path.resolve(), name)
+
+
+def makes_one_agent(env: Any) -> bool:
+    """Whether each environment of `env` is known to be that of a single agent."""
+    import gymnasium
+
+    if isinstance(env, str):
+        member = None if env.startswith(("gymnasium:", "pettingzoo:")) else _in_file(env)
+        env = member.found() if member else env
+        if isinstance(env, str):
+            return env.startswith("gymnasium:")
+    known = inspect.isclass(env) and issubclass(env, gymnasium.Env)
+    return known and not issubclass(env, gymnasium.Wrapper)
 
 
 @dataclass(frozen=True)

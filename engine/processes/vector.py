@@ -69,7 +69,7 @@ class ProcessVecEnv(VectorEnv):
         seed: Any = None,
         render_mode: str | None = None,
         observation_mode: str | tuple[spaces.Space, spaces.Space] = "same",
-        wrappers: Sequence[Callable[[Any], Any]] = (),
+        wrappers: Sequence[str | Callable[[Any], Any]] = (),
         **params: Any,
     ) -> None:
         """Arguments are those of `make_vec`, and errors likewise.

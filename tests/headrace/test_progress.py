@@ -83,7 +83,7 @@ def test_terminal_gets_a_live_picture_and_one_last_line(tmp_path):
     leader, follower = pty.openpty()
     command = [sys.executable, "-m", "headrace", "train", "cartpole", "--target", "none"]
     process = subprocess.Popen(
-        [*command, "--steps", "2_000_000", "--run-dir", "r", "--threads", "1"],
+        [*command, "--steps", "20_000_000", "--run-dir", "r", "--threads", "1"],
         cwd=tmp_path,
         stderr=follower,
         stdout=subprocess.PIPE,

@@ -84,3 +84,67 @@ def test_shipped_environments_need_no_record(tmp_path, monkeypatch):
     run = headrace.train("cartpole", run_dir="r", **SMALL).run
     moved(monkeypatch, tmp_path)
     assert headrace.evaluate(run, episodes=4).episodes == 4
+
+
+LINE = """
+import gymnasium, numpy as np
+
+class Line(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-9, 9, (1,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.x = 0.0
+        return np.array([self.x], np.float32), {}
+
+    def step(self, action):
+        self.x += 2.0 * action - 1.0
+        return np.array([self.x], np.float32), 1.0, abs(self.x) > 4, False, {}
+"""
+WRAPS = """
+import gymnasium
+
+class Doubled(gymnasium.ObservationWrapper):
+    def observation(self, obs):
+        return 2 * obs
+"""
+FEW = {"steps": 200, "num_envs": 4, "horizon": 8, "threads": 1, "hidden": [8]}
+
+
+def test_python_files_and_wrappers_are_named_like_others(tmp_path, monkeypatch):
+    line, wraps = tmp_path / "line.py", tmp_path / "wraps.py"
+    line.write_text(LINE)
+    wraps.write_text(WRAPS)
+    wrappers = ["wraps.py:Doubled", "TimeLimit(50)"]
+    result = headrace.train("line.py:Line", wrappers=wrappers, run_dir="r", **FEW)
+    assert result.env == f"{line}:Line"
+    assert result.return_mean is not None
+    assert headrace.evaluate("r", episodes=4).episodes == 4
+    assert headrace.train(resume="r", wrappers=wrappers, steps=300).steps >= 300
+    with pytest.raises(ConfigError, match=r"cannot change when a run is resumed: they are .*wraps"):
+        headrace.train(resume="r", wrappers=["TimeLimit(50)"], steps=400)
+    moved(monkeypatch, tmp_path)
+    with pytest.raises(ConfigError, match="executes none"):
+        headrace.evaluate("r", episodes=4)
+    with pytest.raises(ConfigError, match=f"wrapper {wraps}:Doubled of this run is code"):
+        headrace.evaluate("r", episodes=4, env="line.py:Line")
+    headrace.train("line.py:Line", wrappers=wrappers, run_dir="s", **FEW)
+    assert headrace.evaluate("r", episodes=4).episodes == 4
+    wraps.write_text(WRAPS + "x = 1")
+    with pytest.raises(ConfigError, match="has changed since"):
+        headrace.evaluate("r", episodes=4)
+
+
+def test_modules_of_wrappers_count_as_code(tmp_path, monkeypatch):
+    (tmp_path / "evil.py").write_text("open('executed', 'w')")
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "line.py").write_text(LINE)
+    run = headrace.train("line.py", run_dir="r", **FEW).run
+    config = tmp_path / "r" / "config.toml"
+    config.write_text(config.read_text().replace("wrappers = []", 'wrappers = ["evil:Thing"]'))
+    assert "evil" in config.read_text()
+    for opened in (headrace.evaluate, lambda run: headrace.train(resume=run, steps=400)):
+        with pytest.raises(ConfigError, match="wrapper evil:Thing of this run is code"):
+            opened(run)
+    assert not (tmp_path / "executed").exists()
