@@ -75,7 +75,7 @@ def main(argv: list[str]) -> int:
     from .bench import machine
     from .bench.interference import Interference, forewarn
     from .bench.results import save
-    from .bench.scale.advice import undecided
+    from .bench.scale.advice import candidates, undecided
     from .bench.scale.choice import Prices
     from .bench.scale.measuring import describe, in_python, scale
     from .bench.scale.report import Findings, print_findings, whole_document
@@ -98,7 +98,9 @@ def main(argv: list[str]) -> int:
         rounds=flags.repeats,
         seconds=QUICK_SECONDS if flags.quick else FULL_SECONDS,
         announce=_announce,
-        unclear=lambda found: undecided(found, prices),
+        unclear=lambda found: undecided(
+            candidates(found, what["cores"], waits=in_python(config)), prices
+        ),
     )
     _announce(0, 0)
     here["other_work"] = watch.cores()

@@ -13,7 +13,7 @@ from math import comb
 
 from ..timing import Spread
 from .choice import Measured, Prices, fastest, in_turn, slowest
-from .model import Law
+from .model import Law, has_cores
 
 MARGIN = 0.10  # what a larger setting must save, as a share of the price, to be worth it
 LEVEL = 0.10  # of the sign test
@@ -56,19 +56,27 @@ def advise(measured: Sequence[Measured], prices: Prices) -> Advice:
     return Advice(chosen, cheapest, above[chosen])
 
 
-def undecided(measured: Sequence[Measured], prices: Prices) -> list[int]:
-    """Which settings more repeats could decide about, by position: those that seem to cost more
-    than MARGIN above the cheapest, with noise that says they may not, and the cheapest."""
+def undecided(measured: Sequence[Measured], prices: Prices) -> list[Measured]:
+    """Which settings more repeats could decide about: those that seem to cost more than MARGIN
+    above the cheapest, with noise that says they may not, and what they are compared with."""
     cheapest = _cheapest(measured, prices)
     smallest = min(
         (m for m in measured if excess(m, cheapest, prices).median <= MARGIN), key=lambda m: m.size
     )
     open_ = [
-        at
-        for at, each in enumerate(measured)
+        each
+        for each in measured
         if each.size < smallest.size and not shown_dearer(excess(each, cheapest, prices))
     ]
-    return [*open_, *{measured.index(smallest), measured.index(cheapest)}] if open_ else []
+    return list(dict.fromkeys([*open_, smallest, cheapest])) if open_ else []
+
+
+def candidates(measured: Sequence[Measured], cores: int, *, waits: bool) -> list[Measured]:
+    """Those that may be recommended: where cores are what is short, more replicas than cores only
+    take time from one another, and from other work; all where there is none else."""
+    return [
+        each for each in measured if has_cores(each.replicas, each.cores.median, cores, waits=waits)
+    ] or list(measured)
 
 
 def _cheapest(measured: Sequence[Measured], prices: Prices) -> Measured:

@@ -62,7 +62,7 @@ def scale(
     rounds: int,
     seconds: float,
     announce: Announce,
-    unclear: Callable[[Sequence[Measured]], Sequence[int]] = lambda _: (),
+    unclear: Callable[[Sequence[Measured]], Sequence[Measured]] = lambda _: (),
 ) -> list[Measured]:
     """Every number of replicas with every number of environments each, in interleaved rounds.
 
@@ -70,8 +70,8 @@ def scale(
         may wait: on until a doubling gains less than 10 %, or MOST are reached.
     envs: environments per replica; None: some usual ones.
     threads: of torch, where its policy acts; None: one.
-    unclear: those of which more is to be known, by position; they are measured in turn for as many
-        rounds again, at most AGAIN times.
+    unclear: those of which more is to be known; they are measured in turn for as many rounds
+        again, at most AGAIN times.
     """
     python = in_python(config)
     envs = tuple(envs or (PYTHON_ENVS if python else NATIVE_ENVS))
@@ -79,7 +79,7 @@ def scale(
         settings = _set_up(stack, config, replicas, envs, threads, seconds)
         found = _rounds(settings, rounds, seconds, announce)
         for _ in range(AGAIN):
-            which = list(dict.fromkeys(unclear(found)))
+            which = [found.index(each) for each in unclear(found)]
             if not which:
                 break
             again = _rounds([settings[at] for at in which], rounds, seconds, announce)

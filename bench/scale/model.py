@@ -97,4 +97,9 @@ def usable(
     There may be more replicas than cores only where they wait (`waits`: they may) and cores are
     not what is short.
     """
-    return {n: x for n, x, busy in points if n <= cores or (waits and busy < FULL * cores)}
+    return {n: x for n, x, busy in points if has_cores(n, busy, cores, waits=waits)}
+
+
+def has_cores(replicas: int, busy: float, cores: int, *, waits: bool) -> bool:
+    """Whether so many replicas, which keep `busy` cores busy, have what they need."""
+    return replicas <= cores or (waits and busy < FULL * cores)

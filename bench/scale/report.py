@@ -10,7 +10,7 @@ from typing import Any
 from ..interference import warning
 from ..results import Result, document, shown
 from ..timing import Spread
-from .advice import Advice, advise, reason
+from .advice import Advice, advise, candidates, reason
 from .choice import Measured, Prices, Step, fastest, front, in_turn, slowest
 from .model import Law, LeftOut, fit, left_out, usable
 
@@ -40,7 +40,7 @@ class Findings:
         best = [fastest(measured, n).point for n in sorted({each.replicas for each in measured})]
         fitted = usable([(p.replicas, p.speed, p.cores) for p in best], cores, waits=waits)
         law = fit(fitted)
-        advice = advise(measured, prices)
+        advice = advise(candidates(measured, cores, waits=waits), prices)
         why = reason(advice, measured, law, prices)
         return cls(
             measured, cores, prices, front(measured), law, fitted, left_out(fitted), advice, why
@@ -133,7 +133,7 @@ def print_findings(machine: dict[str, Any], what: dict[str, Any], found: Finding
     from rich.console import Console
 
     console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
-    console.width = max(console.width, 150)
+    console.width = max(console.width, 220)
     console.print(f"{machine['cpu']}, {machine['cores']} usable cores", markup=False)
     console.print(f"$ {machine['command']}", markup=False)
     disturbed = warning(machine)

@@ -7,7 +7,15 @@ import itertools
 import numpy as np
 import pytest
 
-from headrace.bench.scale.advice import Advice, advise, excess, reason, shown_dearer, undecided
+from headrace.bench.scale.advice import (
+    Advice,
+    advise,
+    candidates,
+    excess,
+    reason,
+    shown_dearer,
+    undecided,
+)
 from headrace.bench.scale.choice import Measured, Prices
 from headrace.bench.scale.model import Law, fit
 from headrace.bench.timing import Spread
@@ -51,7 +59,7 @@ def test_what_noise_hides_is_not_bought() -> None:
     two = measured(2, 64, [1.2e6, 1.2e6, 1.2e6, 1.2e6, 1.2e6], 1.0)
     advice = advise([one, two], WAITING)
     assert (advice.chosen, advice.cheapest, advice.by_noise) == (one, two, True)
-    assert undecided([one, two], WAITING) == [0, 1]
+    assert undecided([one, two], WAITING) == [one, two]
     slower = measured(1, 64, [1e6] * 5, 1.0)
     assert chosen([slower, two]) is two
     assert undecided([slower, two], WAITING) == []
@@ -63,6 +71,17 @@ def test_a_machine_that_slows_down_for_a_round_slows_all() -> None:
     two = measured(2, 64, [1.5e6 * each for each in speeds], 1.0)
     assert excess(one, two, WAITING).samples == pytest.approx([0.5] * 5)
     assert chosen([one, two]) is two
+
+
+def test_more_replicas_than_cores_are_not_recommended_where_cores_are_short() -> None:
+    """Four threads on two cores take more of a busy machine, and nothing of one that is not."""
+    two, four = steady(2, 64, 1e6, 2.0), steady(4, 64, 2e6, 2.0)
+    assert candidates([two, four], 2, waits=False) == [two]
+    assert candidates([two, four], 2, waits=True) == [two]
+    waiting = steady(4, 64, 2e6, 0.5)
+    assert candidates([two, waiting], 2, waits=True) == [two, waiting]
+    assert candidates([two, waiting], 2, waits=False) == [two]
+    assert candidates([four], 2, waits=False) == [four]  # nothing else was measured
 
 
 def test_the_sign_test_by_counting() -> None:
