@@ -14,7 +14,7 @@ from ..flags import UsageError, Verb
 from ..output import print_json
 from . import machine, plots, results
 from .benchmark import Benchmark, Flags, Report
-from .interference import Interference, forewarn
+from .interference import Interference, forewarn, told
 
 # name: (module that holds its BENCHMARK, what it measures)
 BENCHMARKS = {
@@ -60,7 +60,7 @@ def run(benchmark: Benchmark, flags: Any, here: dict[str, Any]) -> Report:
     watch = Interference()
     with _Progress() as progress:
         report = benchmark.report(flags, progress.show)
-    here["other_work"] = watch.cores()
+    here |= told(watch)
     results.print_report(report.title, here, report.results, report.ratios)
     return report
 

@@ -5,7 +5,8 @@ two runs lie no further apart than a margin. The margin is what two runs of the 
 by, since the repeats of one run share its minutes of the machine: 5 % of the figure, or where the
 other figures say more, 2.5 robust standard deviations of all figures' factors about their
 median; never more than 9 %, so that a change of 10 % with little noise of its own is always
-seen. Medians further apart than the margin without that proof are called unclear.
+seen. Where other work disturbed a run, the margin is no less than the share of the machine that
+it took. Medians further apart than the margin without that proof are called unclear.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ DEVIATIONS = 2.5  # robust standard deviations of them that two runs of the same
 LEVEL = 0.05  # of the test, both directions together
 RANKED = 4  # repeats that the test needs to reject anything; with fewer, ranges must lie apart
 LESS_IS_BETTER = ("s", "us/call")
+PASSING = ("load", "other_work", "disturbed")  # what a machine is told of and is not
 NEUTRAL = ("steps",)  # neither more nor less is better
 SAME, UNCLEAR, MOVED = "same", "unclear", "moved"
 Figure = Mapping[str, Any]
@@ -110,6 +112,13 @@ def margin_of(pairs: Sequence[tuple[Figure, Figure]]) -> float:
     return min(max(LEAST, DEVIATIONS * deviation), MOST)
 
 
+def taken(machine: Mapping[str, Any]) -> float:
+    """Share of the machine that other work took while it was measured, where it disturbed."""
+    if not machine.get("disturbed"):
+        return 0.0
+    return float(machine["other_work"] / machine["cores"])
+
+
 def compared(before: Figure, after: Figure, margin: float = LEAST) -> Comparison:
     """Two measurements of the same; both have a value. margin: as a share of the first."""
     a, b = before["median"], after["median"]
@@ -141,6 +150,7 @@ class Outcome:
 
     differences: dict[str, tuple[Any, Any]]  # of machine and command
     margin: float  # a share that two runs of the same may differ by
+    disturbed: Sequence[str]  # before, after: which of them other work disturbed
     comparisons: Sequence[Comparison]
     only_before: Sequence[str]
     only_after: Sequence[str]
@@ -153,6 +163,7 @@ class Outcome:
         return {
             "equal": self.count(MOVED) == 0,
             "margin": self.margin,
+            "disturbed": list(self.disturbed),
             "differences": {name: list(pair) for name, pair in self.differences.items()},
             "only_before": list(self.only_before),
             "only_after": list(self.only_after),
@@ -167,10 +178,16 @@ def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> Outcome:
         for document in (before, after)
     )
     pairs = [(old[key], new[key]) for key in old if key in new]
-    margin = margin_of(pairs)
+    machines = before["machine"], after["machine"]
+    margin = max(margin_of(pairs), *(taken(machine) for machine in machines))
     return Outcome(
         _differences(before["machine"], after["machine"]),
         margin,
+        [
+            which
+            for which, machine in zip(("before", "after"), machines, strict=True)
+            if machine.get("disturbed")
+        ],
         [compared(*pair, margin) for pair in pairs],
         [_label(*key) for key in old if key not in new],
         [_label(*key) for key in new if key not in old],
@@ -180,7 +197,7 @@ def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> Outcome:
 def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """What was not the same about machine and command, but for other work and where it wrote."""
     found: dict[str, tuple[Any, Any]] = {}
-    for name in sorted({*before, *after} - {"load", "other_work", "command"}):
+    for name in sorted({*before, *after} - {*PASSING, "command"}):
         if before.get(name) != after.get(name):
             found[name] = (before.get(name), after.get(name))
     commands = [_measuring(machine.get("command", "")) for machine in (before, after)]
@@ -225,6 +242,8 @@ def print_outcome(outcome: Outcome) -> None:
     from rich.table import Table
 
     console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
+    for which in outcome.disturbed:
+        console.print(f"[yellow]{which}: other work disturbed these figures; measure again[/]")
     for name, (before, after) in outcome.differences.items():
         console.print(f"[yellow]{name} differs:[/] {escape(f'{before} | {after}')}")
     told = [each for each in outcome.comparisons if each.verdict != SAME]

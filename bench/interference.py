@@ -48,11 +48,17 @@ class Interference:
 
 
 def disturbs(others: float | None) -> bool:
-    """Whether other work left less than this process may use."""
+    """Whether other work, of so many cores, left less than this process may use."""
     if others is None:
         return False
     cores = len(os.sched_getaffinity(0))
     return others > cores - (1 - ROOM) * available_cpus()
+
+
+def told(watch: Interference) -> dict[str, Any]:
+    """For a document's machine: cores that other work kept busy, and whether that was too much."""
+    others = watch.cores()
+    return {"other_work": others, "disturbed": disturbs(others)}
 
 
 def forewarn(seconds: float = 0.2) -> None:
@@ -61,15 +67,15 @@ def forewarn(seconds: float = 0.2) -> None:
     time.sleep(seconds)
     others = watch.cores()
     if disturbs(others):
-        told = f"headrace: other work keeps {others:.2g} cores busy now; figures will be rough"
-        print(told, file=sys.stderr)
+        text = f"headrace: other work keeps {others:.2g} cores busy now; figures will be rough"
+        print(text, file=sys.stderr)
 
 
 def warning(machine: Mapping[str, Any]) -> str | None:
     """What to say of the figures where other work disturbed them; machine: of their document."""
     others, load = machine.get("other_work"), machine.get("load")
     if others is not None:
-        if not disturbs(others):
+        if not machine.get("disturbed"):
             return None
         return f"other work kept {others:.2g} cores busy meanwhile and disturbs these figures"
     if load is None or load <= 0.5 * available_cpus():  # of the minute before: all that is known

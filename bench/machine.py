@@ -35,6 +35,7 @@ def describe(arguments: list[str]) -> dict[str, Any]:
         "versions": library_versions(),
         "load": load(),
         "other_work": None,  # cores that it kept busy: known when everything has been measured
+        "disturbed": False,  # by it
         "command": shlex.join(["headrace", "bench", *arguments]),
     }
 

@@ -73,7 +73,7 @@ def main(argv: list[str]) -> int:
     config = _config(flags)
     _check_threads(flags)
     from .bench import machine
-    from .bench.interference import Interference, forewarn
+    from .bench.interference import Interference, forewarn, told
     from .bench.results import save
     from .bench.scale.advice import candidates, undecided
     from .bench.scale.choice import Prices
@@ -103,7 +103,7 @@ def main(argv: list[str]) -> int:
         ),
     )
     _announce(0, 0)
-    here["other_work"] = watch.cores()
+    here |= told(watch)
     found = Findings.of(measured, what["cores"], prices, waits=in_python(config))
     print_findings(here, what, found)
     contents = whole_document(here, what, found)

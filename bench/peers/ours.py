@@ -13,7 +13,7 @@ from ...engine.cpus import available_cpus
 from ...engine.make import make_vec
 from ...engine.vector import VecEnv
 from ...trainers.begin import preset_of
-from ...trainers.config import DEFAULT_NUM_ENVS, configure
+from ...trainers.config import configure
 from ...trainers.environments import environments
 from ...trainers.episodes import EpisodeWindow
 from ...trainers.parts import make_parts, make_source
@@ -28,10 +28,22 @@ from ..batches import (
     stepper,
     transitions_per_row,
 )
-from .drivers.protocol import RECORDED_ENVS, SOLVE, STEP, TRAIN_128, TRAIN_TWO, Case, Desk, Running
+from .drivers.protocol import (
+    RECORDED_ENVS,
+    SOLVE,
+    STEP,
+    TRAIN_128,
+    TRAIN_128_4,
+    TRAIN_TWO,
+    Case,
+    Desk,
+    Running,
+)
 
 ENV = "cartpole"
 SIZES = ((256, 32), (2048, 32), (1024, 64), (512, 128))  # environments, steps of a rollout
+ONE: dict[str, Any] = {"hidden": (128,)}
+TWO: dict[str, Any] = {"hidden": (64, 64), "separate": True}  # a stack each for policy and value
 # Peers normalise neither observations nor rewards for CartPole.
 ALIKE = {"normalize_obs": False, "normalize_reward": False}
 VECENV, KERNEL, TRAINING_OURS = "headrace VecEnv.step", "headrace kernel", "headrace"
@@ -45,8 +57,9 @@ def headrace_desk() -> Desk:
     cases = [
         *(_vecenv(*shape) for shape in shapes),
         *(_kernel(*shape) for shape in shapes),
-        *(_training(TRAIN_128, {"hidden": (128,), "num_envs": n, "horizon": t}) for n, t in SIZES),
-        _training(TRAIN_TWO, {"hidden": (64, 64), "separate": True, "epochs": 4}),
+        *(_training(TRAIN_128, n, t, ONE | {"epochs": 1}) for n, t in SIZES),
+        *(_training(TRAIN_128_4, n, t, ONE | {"epochs": 4}) for n, t in SIZES),
+        *(_training(TRAIN_TWO, n, t, TWO | {"epochs": 4}) for n, t in SIZES[:2]),
         Case("solve", SOLVE, TRAINING_OURS, "the preset", many, solve=_solve),
     ]
     return Desk((), headrace_batch(RECORDED_ENVS, 1, copy=True), cases)
@@ -106,11 +119,11 @@ def _kernel(num_envs: int, threads: int) -> Case:
     return Case(f"{KERNEL}, {setting}", STEP, KERNEL, setting, threads, make)
 
 
-def _training(group: str, changes: dict[str, Any]) -> Case:
+def _training(group: str, rows: int, horizon: int, policy: dict[str, Any]) -> Case:
     """The loop of `headrace train` without its run folder."""
     threads = available_cpus()
-    config = configure(ENV, preset_of(ENV), {"threads": threads, **ALIKE, **changes})
-    rows = config.num_envs or DEFAULT_NUM_ENVS
+    sizes = {"num_envs": rows, "horizon": horizon, "threads": threads}
+    config = configure(ENV, preset_of(ENV), {**sizes, **ALIKE, **policy})
 
     def make() -> Running:
         vec = environments(config, rows, threads, config.seed, TRAINING)

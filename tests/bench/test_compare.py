@@ -115,6 +115,21 @@ def test_all_figures_slower_by_ten_per_cent_are_seen() -> None:
     assert compare.compare(before, after).count("moved") >= 95
 
 
+def test_other_work_makes_the_margin_as_wide_as_what_it_took(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = document({"a": [100.0] * 5, "b": [100.0] * 5})
+    after = document({"a": [130.0] * 5, "b": [180.0] * 5}, other_work=0.8, disturbed=True)
+    outcome = compare.compare(before, after)
+    assert outcome.margin == pytest.approx(0.4)
+    assert [each.verdict for each in outcome.comparisons] == ["same", "moved"]
+    assert outcome.differences == {}
+    compare.print_outcome(outcome)
+    assert "after: other work disturbed these figures" in capsys.readouterr().err
+    quiet = document({"a": [130.0] * 5}, other_work=0.05, disturbed=False)
+    assert compare.compare(before, quiet).count("moved") == 1
+
+
 def reversed_pairs(low: Any, high: Any) -> int:
     return sum(a > b for a in low for b in high)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headrace.bench import interference
-from headrace.bench.interference import Interference, warning
+from headrace.bench.interference import Interference, disturbs, warning
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "sched_getaffinity"), reason="the system does not tell of other work"
@@ -76,21 +76,28 @@ def test_nothing_is_known_without_proc(system: System) -> None:
 
 
 @pytest.mark.parametrize(
-    ("here", "cpus", "told"),
+    ("here", "told"),
     [
-        ({"other_work": 0.1, "load": 9.0}, 2, None),
-        ({"other_work": 0.5, "load": 0.0}, 2, "other work kept 0.5 cores busy"),
-        ({"other_work": 3.0, "load": 0.0}, 8, None),  # two of eight by quota: there is room
-        ({"other_work": 6.5, "load": 0.0}, 8, "other work kept 6.5 cores busy"),
-        ({"other_work": None, "load": 1.5}, 2, "load 1.5: other work"),
-        ({"other_work": None, "load": 0.9}, 2, None),
-        ({"other_work": None, "load": None}, 2, None),
+        ({"other_work": 0.1, "disturbed": False, "load": 9.0}, None),
+        ({"other_work": 0.5, "disturbed": True, "load": 0.0}, "other work kept 0.5 cores busy"),
+        ({"other_work": None, "load": 1.5}, "load 1.5: other work"),
+        ({"other_work": None, "load": 0.9}, None),
+        ({"other_work": None, "load": None}, None),
     ],
 )
-def test_what_is_said(system: System, here: dict[str, Any], cpus: int, told: str | None) -> None:
-    system.cpus = set(range(cpus))
+def test_what_is_said(system: System, here: dict[str, Any], told: str | None) -> None:
     said = warning(here)
     assert said is None if told is None else said is not None and said.startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("others", "cpus", "disturbed"),
+    [(0.1, 2, False), (0.5, 2, True), (3.0, 8, False), (6.5, 8, True), (None, 2, False)],
+)
+def test_what_disturbs(system: System, others: float | None, cpus: int, disturbed: bool) -> None:
+    """Two cores of eight by quota: there is room for others."""
+    system.cpus = set(range(cpus))
+    assert disturbs(others) == disturbed
 
 
 def test_said_before_measuring(

@@ -19,7 +19,16 @@ import numpy as np
 import optax
 
 from ...batches import Array, Batch
-from .protocol import RECORDED_ENVS, STEP, TRAIN_128, TRAIN_TWO, Case, Running, serve
+from .protocol import (
+    RECORDED_ENVS,
+    STEP,
+    TRAIN_128,
+    TRAIN_128_4,
+    TRAIN_TWO,
+    Case,
+    Running,
+    serve,
+)
 
 ENV, PARAMS = gymnax.make("CartPole-v1")
 PUREJAXRL = "PureJaxRL-style PPO"
@@ -297,9 +306,8 @@ def training(settings: Settings) -> Case:
 
     name = f"train-{'x'.join(map(str, settings.widths))}{'-separate' * settings.separate}"
     name += f"-{settings.num_envs}-{settings.horizon}-{settings.epochs}"
-    group = TRAIN_TWO if settings.separate else TRAIN_128
-    impl = f"{PUREJAXRL}, {settings.epochs} epoch{'s' * (settings.epochs > 1)}"
-    return Case(name, group, impl, settings.text(), 0, make)
+    group = TRAIN_TWO if settings.separate else TRAIN_128 if settings.epochs == 1 else TRAIN_128_4
+    return Case(name, group, PUREJAXRL, settings.text(), 0, make)
 
 
 def cases() -> list[Case]:
@@ -307,9 +315,10 @@ def cases() -> list[Case]:
     steps = [stepping(num_envs) for num_envs in (4096, 16384)]
     shared = [
         training(Settings((128,), False, num_envs, 32, epochs))
-        for num_envs, epochs in ((256, 1), (2048, 1), (256, 4))
+        for epochs in (1, 4)
+        for num_envs in (256, 1024, 4096)
     ]
-    apart = [training(Settings((64, 64), True, 256, 32, 4))]
+    apart = [training(Settings((64, 64), True, num_envs, 32, 4)) for num_envs in (256, 1024)]
     return steps + shared + apart
 
 

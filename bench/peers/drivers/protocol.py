@@ -30,7 +30,10 @@ import numpy as np
 from ...batches import Array, Batch
 
 STEP, SOLVE = "step", "solve"  # steps per second of random actions; seconds to reach the target
-TRAIN_128 = "train-128"  # steps per second of training a policy with one hidden layer of 128
+TRAIN_128 = (
+    "train-128"  # steps per second of training a policy with one hidden layer of 128, 1 epoch
+)
+TRAIN_128_4 = "train-128-4-epochs"  # the same, 4 epochs
 TRAIN_TWO = "train-two-64x64"  # the same, policy and value apart, each 64×64, 4 epochs
 
 RECORDED_ENVS, RECORDED_STEPS = 64, 1100  # more than two episodes of 500 steps

@@ -125,7 +125,7 @@ def test_ratios(slow: Slow) -> None:
     found = dict(benchmark.ratios(results(["headrace", "gymnasium"])))
     assert {sentence: ratio.median for sentence, ratio in found.items()} == {
         "stepping, kernel: the speed of Peer": 100.0,
-        "training, 1×128: the speed of Peer": 10.0,
+        "training, 1×128, 1 epoch: the speed of Peer": 10.0,
         "time to solve: faster than Peer": 40.0,
     }
 
