@@ -6,7 +6,7 @@ import dataclasses
 import sys
 from typing import Any
 
-from .figures import count, duration
+from .figures import count, duration, frames_beside
 from .flags import Verb
 from .output import print_json
 from .progress import display
@@ -77,7 +77,10 @@ def _help_defaults(argv: list[str]) -> dict[str, Any]:
 
 
 def _sentence(result: TrainResult) -> str:
-    figures = f"{count(result.steps)} steps in {duration(result.seconds)} ({count(result.sps)}/s)"
+    frames = frames_beside(result.steps, result.frames)
+    figures = (
+        f"{count(result.steps)} steps{frames} in {duration(result.seconds)} ({count(result.sps)}/s)"
+    )
     reward = "no episode finished" if result.return_mean is None else f"{result.return_mean:.4g}"
     if result.solved and result.solved_seconds is not None:
         head = f"solved in {duration(result.solved_seconds)}: return {reward}"

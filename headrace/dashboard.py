@@ -8,7 +8,7 @@ from typing import Any
 from rich.cells import cell_len
 from rich.text import Text
 
-from .figures import History, count, duration, sparkline
+from .figures import History, count, duration, frames_beside, sparkline
 from .trainers.progress import Progress, seconds_left
 
 NARROWEST, WIDEST = 28, 100  # columns that are made use of
@@ -101,7 +101,8 @@ class Dashboard:
     def _progress(self, now: Progress, width: int) -> list[Text]:
         """How far it is."""
         share = min(1.0, now.steps / now.total_steps)
-        steps = f"{count(now.steps)} of {count(now.total_steps)} steps"
+        frames = frames_beside(now.steps, now.metrics.get("frames"))
+        steps = f"{count(now.steps)} of {count(now.total_steps)} steps{frames}"
         left = f"{duration(now.seconds)}{_GAP}at most {duration(seconds_left(now))} left"
         room = width - cell_len(steps) - 2 * len(_GAP) - cell_len(left)
         bar = _bar(share, room if room >= 8 else width)

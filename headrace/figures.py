@@ -16,6 +16,11 @@ def count(number: float) -> str:
     return f"{number:.3g}"
 
 
+def frames_beside(steps: int, frames: int | None) -> str:
+    """What is said of frames after steps: nothing where they are the same, or unknown."""
+    return "" if frames in (None, steps) else f" ({count(frames or 0)} frames)"
+
+
 def duration(seconds: float) -> str:
     """Seconds as people say them: 0.15 s, 42 s, 3:05, 1:02:03."""
     if seconds < 59.5:

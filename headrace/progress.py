@@ -8,7 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from .figures import count, duration
+from .figures import count, duration, frames_beside
 from .trainers.progress import Progress, seconds_left
 
 if TYPE_CHECKING:
@@ -117,8 +117,9 @@ def summary(progress: Progress) -> str:
     """A run's state in one line of text."""
     mean = progress.return_mean
     bottleneck = progress.metrics.get("time/bottleneck")
+    frames = frames_beside(progress.steps, progress.metrics.get("frames"))
     return (
-        f"{count(progress.steps)} of {count(progress.total_steps)} steps  "
+        f"{count(progress.steps)} of {count(progress.total_steps)} steps{frames}  "
         f"return {'-' if mean is None else f'{mean:.4g}'}  {count(progress.sps)} steps/s  "
         f"at most {duration(seconds_left(progress))} left"
         + (f"  {bottleneck}-bound" if bottleneck else "")

@@ -98,6 +98,12 @@ def name_of(vec: AnyVecEnv) -> str:
     return vec.spec.id.replace("/", "-") if vec.spec is not None else "environment"
 
 
+def frames_of(vec: AnyVecEnv, steps: int) -> int | None:
+    """Frames of the game that so many steps were; None where they were not counted."""
+    skip = vec.frame_skip if isinstance(vec, ProcessVecEnv) else 1
+    return None if skip is None else steps * skip
+
+
 def environment_metrics(vec: AnyVecEnv) -> dict[str, float]:
     """The environment's own metrics: each the mean over the worlds of the episode that ended
     last there. Empty where it has none, or before the first episode has ended."""

@@ -35,6 +35,12 @@ ENVIRONMENT = "env/"  # before the names of an environment's own metrics
 
 METRICS: dict[str, Metric] = {
     "steps": Metric("steps", "actions that agents have taken since the run began"),
+    "frames": Metric(
+        "frames",
+        "frames of the game that these steps were: steps times the frame skip of ALE and of "
+        "Gymnasium's wrappers, those of resets left out; the steps themselves where nothing skips, "
+        "null where the skip is random",
+    ),
     "version": Metric("updates", "updates of the policy since the run began"),
     "seconds": Metric("s", "time spent training since the run began, setting up left out"),
     "sps": Metric("steps/s", "steps per second since the line before", "steady after the start"),
@@ -170,6 +176,7 @@ class Averages:
         self,
         seconds: float,
         steps: int,
+        frames: int | None,
         version: int,
         episodes: EpisodeWindow,
         environment: Mapping[str, float],
@@ -181,6 +188,7 @@ class Averages:
         times = self._times(passed)
         line: Line = {
             "steps": steps,
+            "frames": frames,
             "version": version,
             "seconds": round(seconds, 6),
             "sps": (steps - self.steps) / passed if passed > 0 else None,

@@ -29,6 +29,7 @@ class TrainResult:
     env: str  # the environment as it was named
     seed: int
     steps: int  # actions that agents took
+    frames: int | None  # of the game, where one step is several; None where that is not known
     seconds: float  # wall time of training alone
     setup_seconds: float  # everything before it, compiling included
     sps: float  # steps per second
@@ -138,7 +139,7 @@ class PPO:
     def _where(self) -> tuple[Any, ...]:
         """What a line of metrics says besides averages."""
         session = self._session
-        where = session.seconds, session.steps, self.version
+        where = session.seconds, session.steps, session.frames, self.version
         return *where, session.episodes, session.environment_metrics(), self._evaluation
 
     def result(self) -> TrainResult:
@@ -148,6 +149,7 @@ class PPO:
             env=session.config.env,
             seed=session.config.seed,
             steps=session.steps,
+            frames=session.frames,
             seconds=session.seconds,
             setup_seconds=self._setup_seconds,
             sps=session.steps / session.seconds if session.seconds > 0 else 0.0,

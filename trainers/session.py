@@ -17,7 +17,7 @@ from ._native import StopFlag
 from .bottleneck import Reading, stopwatch
 from .build import build_table
 from .config import TrainConfig
-from .environments import AnyVecEnv, environment_metrics
+from .environments import AnyVecEnv, environment_metrics, frames_of
 from .episodes import EpisodeWindow
 from .evaluator import Evaluator
 from .learner import LearnStats
@@ -236,6 +236,11 @@ class Session:
         lr = config.lr * left if config.anneal_lr else config.lr
         final = config.ent_coef if config.ent_coef_final is None else config.ent_coef_final
         return lr, final + (config.ent_coef - final) * left
+
+    @property
+    def frames(self) -> int | None:
+        """Frames of the game that the steps were, see `frames_of`."""
+        return frames_of(self.vec, self.steps)
 
     def environment_metrics(self) -> dict[str, float]:
         """What the environments say of themselves."""

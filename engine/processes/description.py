@@ -18,6 +18,7 @@ class Description:
     comes_and_goes: bool  # agents may be absent
     metadata: dict[str, Any]
     render_mode: str | None
+    frame_skip: int | None = 1  # frames of a game in one step; None: any
 
     def same_spaces(self, other: Description) -> bool:
         """Whether the other has as many agents and equal spaces."""

@@ -49,6 +49,7 @@ class ProcessVecEnv(VectorEnv):
     Attributes:
         agents, worlds: rows per world; worlds in the batch.
         executor, workers: "processes" or "serial"; how many processes there are.
+        frame_skip: frames of a game in one step, 1 where nothing skips, None where it varies.
         buffers: the shared arrays, see BatchBuffers.
     """
 
@@ -124,6 +125,7 @@ class ProcessVecEnv(VectorEnv):
         check_memory(layout.size, f"{rows:,} environments of {source.name}", available_memory())
         self.metadata = {**first.metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = first.render_mode
+        self.frame_skip = first.frame_skip
         mode = _MODES[self.autoreset_mode]
         memory = self._crew.attach(
             layout, first.observation_space, mode, final_obs == "object" and mode == SAME_STEP

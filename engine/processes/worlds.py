@@ -9,6 +9,7 @@ from gymnasium import spaces
 
 from ..errors import ArgumentError, ArgumentTypeError, kind_of
 from .description import Description
+from .frames import frame_skip
 from .leaves import reader, writer
 from .memory import Memory
 
@@ -72,7 +73,13 @@ class GymnasiumWorld:
     def __init__(self, env: gymnasium.Env) -> None:
         self.env = env
         self.description = Description(
-            env.observation_space, env.action_space, 1, False, dict(env.metadata), env.render_mode
+            env.observation_space,
+            env.action_space,
+            1,
+            False,
+            dict(env.metadata),
+            env.render_mode,
+            frame_skip(env),
         )
         self._last: Any = None
 

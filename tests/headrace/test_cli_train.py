@@ -13,8 +13,8 @@ from headrace.cli import main
 from headrace.trainers.run import Run
 
 FIELDS = [
-    "env", "seed", "steps", "seconds", "setup_seconds", "sps", "return_mean", "return_target",
-    "solved", "solved_seconds", "solved_steps", "run",
+    "env", "seed", "steps", "frames", "seconds", "setup_seconds", "sps", "return_mean",
+    "return_target", "solved", "solved_seconds", "solved_steps", "run",
 ]  # fmt: skip
 
 
@@ -29,6 +29,7 @@ def test_train_json_is_exactly_one_document(capsys):
     result = json.loads(out)
     assert list(result) == FIELDS
     assert (result["env"], result["seed"], result["solved"]) == ("cartpole", 3, False)
+    assert result["frames"] == result["steps"]
     assert result["return_target"] == 475.0
     assert result["solved_steps"] is None
     assert "NaN" not in out

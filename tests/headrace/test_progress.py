@@ -29,6 +29,10 @@ def test_summary_is_one_line():
     assert line == "5M of 10M steps  return 123.5  2.5M steps/s  at most 2.00 s left"
     bound = dataclasses.replace(HALF, metrics={"time/bottleneck": "learner"})
     assert progress.summary(bound) == line + "  learner-bound"
+    same = dataclasses.replace(HALF, metrics={"frames": HALF.steps})
+    assert progress.summary(same) == line
+    skipping = dataclasses.replace(HALF, metrics={"frames": 4 * HALF.steps})
+    assert progress.summary(skipping) == line.replace("steps  ", "steps (20M frames)  ", 1)
 
 
 def test_plain_lines_come_at_a_low_rate(monkeypatch, capsys):

@@ -94,9 +94,9 @@ def test_metrics_line_averages_updates_and_uses_documented_names():
     log.add(stats(3.0), lr=0.1, collect=0.1, learn=0.3)
     assert not log.due(0.005)
     assert log.due(1.0)
-    log.write(1.0, 500, 2, episodes, {}, dict.fromkeys(EVALUATED, 5.0))
+    log.write(1.0, 500, 2000, 2, episodes, {}, dict.fromkeys(EVALUATED, 5.0))
     episodes.add(np.array([4.0]), np.array([9]))
-    log.write(2.0, 800, 2, episodes, {"goals": 2.5})
+    log.write(2.0, 800, 3200, 2, episodes, {"goals": 2.5})
     first, second = map(json.loads, file.getvalue().splitlines())
     assert set(first) == set(METRICS)
     assert first["loss/policy"] == 2.0
