@@ -38,6 +38,7 @@ class Batch:
     seedable: bool = True  # whether reset takes a seed
     action_dtype: Any = np.int64
     note: str = ""
+    share: float | None = None  # of the rows of a step, transitions; None: to be measured
 
     def actions(self) -> list[Array]:
         """ACTION_BATCHES arrays [num_envs] of random actions, the same for every batch."""
@@ -130,6 +131,8 @@ def transitions_per_row(env: Any, batch: Batch, steps: int = 500) -> float:
 
     With next-step autoreset each finished episode costs one row in which nothing was stepped.
     """
+    if batch.share is not None:
+        return batch.share
     if not batch.next_step:
         return 1.0
     actions = batch.actions()

@@ -106,32 +106,3 @@ def sb3_subproc(num_envs: int) -> Batch:
         lambda: _OfSB3(SubprocVecEnv([cartpole] * num_envs, start_method="spawn")),
         next_step=False,
     )
-
-
-def puffer_multiprocessing(num_envs: int, workers: int) -> Batch:
-    """PufferLib's Multiprocessing over its emulation of Gymnasium environments."""
-    try:
-        import pufferlib.emulation
-        import pufferlib.vector
-    except ImportError:
-        raise NotInstalled("PufferLib Multiprocessing", "not installed") from None
-
-    return Batch(
-        "step",
-        "PufferLib Multiprocessing",
-        num_envs,
-        workers,
-        lambda: pufferlib.vector.make(
-            _puffer_cartpole,
-            num_envs=num_envs,
-            num_workers=workers,
-            batch_size=num_envs,
-            backend=pufferlib.vector.Multiprocessing,
-        ),
-    )
-
-
-def _puffer_cartpole(buf: Any = None, seed: int = 0) -> Any:
-    import pufferlib.emulation
-
-    return pufferlib.emulation.GymnasiumPufferEnv(env_creator=cartpole, buf=buf, seed=seed)

@@ -19,6 +19,9 @@ from .bare import BareLoops
 from .batches import Batch, NotInstalled, stepper, transitions_per_row
 from .benchmark import Announce, Benchmark, RepeatFlags, Report
 from .check import CheckFailed, check_cartpole
+from .peers.drivers.protocol import VEC_ENVS
+from .peers.installing import tell
+from .peers.vectorised import multiprocessing, remote_loop
 from .python_batches import (
     NAME,
     cartpole,
@@ -26,19 +29,24 @@ from .python_batches import (
     halves_loop,
     headrace_halves,
     headrace_step,
-    puffer_multiprocessing,
     sb3_subproc,
 )
 from .results import Ratio, Result
 from .timing import Case, Spread, measure
 
-ENVS = 64
+ENVS = VEC_ENVS
 STEPS = "steps/s"
 LIMIT = "bare loops"
 
 
-def batches(num_envs: int, workers: int) -> list[tuple[Callable[[], Batch], Any]]:
-    """What is compared, and the loop of each; made when asked for: a peer may not be there."""
+def batches(num_envs: int, workers: int, install: bool) -> list[tuple[Callable[[], Batch], Any]]:
+    """What is compared, and the loop of each; made when asked for: a peer may not be there.
+
+    install: peers that want a virtual environment of their own into one, once.
+    """
+    puffer = partial(
+        multiprocessing, "PufferLib Multiprocessing", "pufferlib", install=install, tell=tell
+    )
     return [
         (partial(headrace_step, num_envs, workers, copy=False), stepper),
         (partial(headrace_step, num_envs, workers, copy=True), stepper),
@@ -46,13 +54,14 @@ def batches(num_envs: int, workers: int) -> list[tuple[Callable[[], Batch], Any]
         (partial(gymnasium_vector, "Sync", num_envs), stepper),
         (partial(gymnasium_vector, "Async", num_envs), stepper),
         (partial(sb3_subproc, num_envs), stepper),
-        (partial(puffer_multiprocessing, num_envs, workers), stepper),
+        (puffer, remote_loop),
     ]
 
 
 def run(
-    *, rounds: int, seconds: float, tail_seconds: float, announce: Announce, num_envs: int = ENVS
-) -> list[Result]:
+    *, rounds: int, seconds: float, tail_seconds: float, announce: Announce, num_envs: int = ENVS,
+    install: bool = False,
+) -> list[Result]:  # fmt: skip
     """Checks, then measures all in interleaved rounds; the heavy-tailed ones afterwards.
 
     tail_seconds: wall time of one run of the heavy-tailed environments; 0: none.
@@ -64,13 +73,19 @@ def run(
         cases = [Case(LIMIT, bare.run, float(num_envs))]
         about: dict[str, Batch] = {}
         missing: list[Result] = []
-        for make, loop in batches(num_envs, workers):
+        for make, loop in batches(num_envs, workers, install):
             try:
                 batch = make()
-                env = stack.enter_context(closing(batch.make()))
+            except NotInstalled as error:
+                missing.append(Result.missing("step", error.impl, NAME, STEPS, str(error)))
+                continue
+            env = stack.enter_context(closing(batch.make()))
+            try:
                 check_cartpole(env, batch)
-            except (NotInstalled, CheckFailed) as error:
-                missing.append(_missing(error, make))
+            except CheckFailed as error:
+                if batch.ours:
+                    raise
+                missing.append(Result.missing("step", batch.impl, NAME, STEPS, str(error)))
                 continue
             share = transitions_per_row(env, batch, steps=100)
             key = f"{batch.name}/{batch.impl}"
@@ -90,16 +105,6 @@ def run(
             announce=lambda done: announce(timed + done, total),
         )
     return found + missing
-
-
-def _missing(error: NotInstalled | CheckFailed, make: Callable[[], Batch]) -> Result:
-    """A peer that cannot be measured; one of ours that fails its check is an error."""
-    if isinstance(error, NotInstalled):
-        return Result.missing("step", error.impl, NAME, STEPS, str(error))
-    batch = make()
-    if batch.ours:
-        raise error
-    return Result.missing("step", batch.impl, NAME, STEPS, str(error))
 
 
 def _limit(spread: Spread, processes: int) -> Result:
@@ -142,6 +147,7 @@ def report(flags: VecFlags, announce: Announce) -> Report:
         seconds=0.1 if flags.quick else 0.5,
         tail_seconds=0.5 if flags.quick else 6.0,
         announce=announce,
+        install=not flags.quick,
     )
     return Report(f"Python environments, {ENVS} of them", found, ratios(found))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import sys
 
 from ...flags import UsageError
 from ...trainers.settings import setting
@@ -13,6 +12,7 @@ from ..results import Ratio, Result
 from . import ours
 from .comparing import compare
 from .drivers.protocol import SOLVE, STEP, TRAIN_128, TRAIN_128_4, TRAIN_TWO
+from .installing import tell
 from .table import NAMES, OURS
 
 
@@ -66,7 +66,7 @@ def _report(flags: PeersFlags, announce: Announce) -> Report:
         seconds=0.2 if flags.quick else 0.8,
         seeds=min(flags.seeds, 2) if flags.quick else flags.seeds,
         again=flags.reinstall,
-        tell=lambda sentence: print(f"headrace: {sentence}", file=sys.stderr),
+        tell=tell,
         announce=announce,
     )
     return Report("CartPole: headrace and its peers, each at its best", found, ratios(found))

@@ -13,7 +13,7 @@ from typing import Any
 from ...engine.errors import HeadraceError
 from ..results import Result
 from ..timing import Case, Spread, iterations_for, measure
-from .drivers.protocol import SOLVE, STEP
+from .drivers.protocol import SOLVE, STEP, VEC
 from .driving import Contender, Driver, Local
 from .installing import Tell, python_of
 from .ours import gymnasium_desk, headrace_desk
@@ -81,7 +81,7 @@ def compare(
     """  # fmt: skip
     with ExitStack() as stack:
         field = enter(stack, names, again=again, tell=tell)
-        rates = [each for each in field.settings if each.group != SOLVE]
+        rates = [each for each in field.settings if each.group not in (SOLVE, VEC)]
         solvers = [each for each in field.settings if each.group == SOLVE]
         keys = list(dict.fromkeys(each.key for each in rates))
         total = len(rates) + rounds * len(keys) + seeds * len(solvers)

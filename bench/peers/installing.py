@@ -21,6 +21,11 @@ REASON = "failed.txt"
 Tell = Callable[[str], object]
 
 
+def tell(sentence: str) -> None:
+    """Says on stderr what takes long."""
+    print(f"headrace: {sentence}", file=sys.stderr)
+
+
 class NotInstallable(HeadraceError):
     """A peer that pip cannot install here; the message says why."""
 

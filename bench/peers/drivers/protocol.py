@@ -4,7 +4,8 @@ Asked on stdin, answered on stdout; whatever a library prints goes to stderr.
 
     {"do": "describe"}                         {"cases": [{case, group, impl, setting, threads}],
                                                 "versions": {...}, "next_step": bool}
-    {"do": "record", "path": FILE}             {}; FILE.npz holds a run of the task, see `record`
+    {"do": "record", "path": FILE}             {}; FILE.npz holds a run of the task, see `record`;
+                                               with "case": NAME one of that case's environments
     {"do": "open", "case": NAME}               {"work": steps of one iteration}
     {"do": "run", "case": NAME, "count": n}    {} after n iterations
     {"do": "score", "case": NAME}              {"return": mean of late episodes, "steps": n}
@@ -30,12 +31,12 @@ import numpy as np
 from ...batches import Array, Batch
 
 STEP, SOLVE = "step", "solve"  # steps per second of random actions; seconds to reach the target
-TRAIN_128 = (
-    "train-128"  # steps per second of training a policy with one hidden layer of 128, 1 epoch
-)
+TRAIN_128 = "train-128"  # steps per second of training one hidden layer of 128, 1 epoch
 TRAIN_128_4 = "train-128-4-epochs"  # the same, 4 epochs
+VEC = "vec"  # steps per second of VEC_ENVS of Gymnasium's CartPole in Python: `bench vec`
 TRAIN_TWO = "train-two-64x64"  # the same, policy and value apart, each 64×64, 4 epochs
 
+VEC_ENVS = 64
 RECORDED_ENVS, RECORDED_STEPS = 64, 1100  # more than two episodes of 500 steps
 BALANCE = np.array([0.1, 0.5, 3.0, 1.0])  # pushing towards the sign of obs @ BALANCE never falls
 
@@ -61,6 +62,7 @@ class Case:
     threads: int
     make: Callable[[], Running] | None = None  # of a rate
     solve: Callable[[int, float], dict[str, Any]] | None = None  # (seed, target)
+    recorded: Batch | None = None  # environments of its own, where they are not the peer's usual
 
 
 def serve(packages: Sequence[str], recorded: Batch, cases: Sequence[Case]) -> None:
@@ -91,7 +93,8 @@ class Desk:
         if do == "describe":
             return self._describe()
         if do == "record":
-            record(self._recorded, given["path"])
+            own = self._cases[given["case"]].recorded if "case" in given else None
+            record(own or self._recorded, given["path"])
             return {}
         name = given["case"]
         case = self._cases[name]

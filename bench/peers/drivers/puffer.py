@@ -20,8 +20,8 @@ import pufferlib.pufferl
 import pufferlib.vector
 import torch
 
-from ...batches import ACTION_BATCHES, Array, Batch
-from .protocol import RECORDED_ENVS, STEP, TRAIN_128, Case, Running, serve
+from ...batches import ACTION_BATCHES, Array, Batch, stepper, transitions_per_row
+from .protocol import RECORDED_ENVS, STEP, TRAIN_128, VEC, VEC_ENVS, Case, Running, serve
 
 PUFFERLIB = "PufferLib"
 X_LIMIT, THETA_LIMIT, MAX_STEPS = 2.4, 12 * 2 * np.pi / 360, 500
@@ -165,11 +165,41 @@ def stepping(num_envs: int) -> Case:
     return Case(f"step-{num_envs}", STEP, PUFFERLIB, text, 1, make)
 
 
+def vectorised(workers: int) -> Case:
+    """Gymnasium's CartPole in PufferLib's Multiprocessing, on `workers` processes."""
+
+    def make_vec() -> Any:
+        return pufferlib.vector.make(
+            _python_cartpole,
+            num_envs=VEC_ENVS,
+            num_workers=workers,
+            batch_size=VEC_ENVS,
+            backend=pufferlib.vector.Multiprocessing,
+        )
+
+    batch = Batch("step", PUFFERLIB, VEC_ENVS, workers, make_vec)
+
+    def make() -> Running:
+        env = make_vec()
+        env.reset(seed=0)
+        share = transitions_per_row(env, batch, steps=100)
+        return Running(share * VEC_ENVS, stepper(env, batch), close=env.close)
+
+    text = f"{VEC_ENVS} environments, {workers} processes"
+    return Case(VEC, VEC, f"{PUFFERLIB} Multiprocessing", text, workers, make, recorded=batch)
+
+
+def _python_cartpole(buf: Any = None, seed: int = 0) -> Any:
+    """Of Gymnasium, without its checker of the first step, which slows every later one."""
+    creator = functools.partial(gymnasium.make, "CartPole-v1", disable_env_checker=True)
+    return pufferlib.emulation.GymnasiumPufferEnv(env_creator=creator, buf=buf, seed=seed)
+
+
 def cases(cores: int) -> list[Case]:
     """Trainings by size, and stepping."""
     sizes = ((1024, 4), (2048, 4), (4096, 4), (8192, 8))
     trains = [training(num_envs, 32, minibatches, cores) for num_envs, minibatches in sizes]
-    return [stepping(64), *trains]
+    return [stepping(64), vectorised(cores), *trains]
 
 
 if __name__ == "__main__":
