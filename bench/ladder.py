@@ -95,8 +95,12 @@ def _reason(climbs: list[Climb], below: list[Climb]) -> str:
     speed, before = (Spread.of([climb.sps for climb in rung]).median for rung in (climbs, below))
     if speed > 1.02 * before:
         return ""
-    share = 100 * Spread.of([climb.learning for climb in below]).median
-    return f"; gains no speed here: below, learning by itself took {share:.1f} % of the time"
+    share = Spread.of([100 * climb.learning for climb in below])
+    extremes = f"({share.min:.1f} … {share.max:.1f})"
+    return (
+        f"; gains no speed here: below, learning by itself took {share.median:.1f} % {extremes} of "
+        "the time"
+    )
 
 
 def _climb(config: TrainConfig, seconds: float) -> Climb:

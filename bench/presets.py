@@ -27,7 +27,7 @@ from .timing import Spread
 from .trajectory import WORLDS, check_trajectory
 
 EPISODES = 100  # of an evaluation
-PROFILES = 3  # how often the stages are timed
+PROFILES = 5  # how often the stages are timed
 HEADRACE = "headrace"
 
 

@@ -114,7 +114,8 @@ def shown(value: float | None, unit: str) -> str:
 
 
 def _digits(value: float) -> str:
-    decimals = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3
+    size = abs(value)
+    decimals = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3
     return f"{value:,.{decimals}f}"
 
 

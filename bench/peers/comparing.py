@@ -230,11 +230,10 @@ def _solution(setting: Setting, runs: list[dict[str, Any]], error: str | None) -
     if error is not None or not seconds:
         why = error or f"none of {len(runs)} seeds reached {TARGET:g}"
         return Result.missing(SOLVE, setting.impl, ENV, "s", f"{setting.text}: {why}")
-    rate = Spread.of([run["rate"] for run in runs]).median
-    steps = Spread.of([run["steps"] for run in runs]).median
+    steps = Spread.of([run["steps"] for run in runs])
     note = (
         f"{setting.text}; return {TARGET:g} over 100 episodes, {len(seconds)} of {len(runs)} seeds "
-        f"solved, after {steps:,.0f} steps at {rate:,.0f} steps/s"
+        f"solved, after {steps.median:,.0f} ({steps.min:,.0f} … {steps.max:,.0f}) steps"
     )
     note += f" ({setting.versions})" * bool(setting.versions)
     return Result.measured(SOLVE, setting.impl, ENV, setting.threads, Spread.of(seconds), "s", note)

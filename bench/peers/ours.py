@@ -159,6 +159,5 @@ def _solve(seed: int, target: float) -> dict[str, Any]:
     return {
         "seconds": result.solved_seconds,
         "steps": result.steps,
-        "rate": result.sps,
         "return": result.return_mean,
     }

@@ -62,6 +62,7 @@ def test_a_file_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
         (1_337e6, "rows/s", "1.34 G"),
         (55_300.0, "steps/s", "55.3 k"),
         (4.321, "us/call", "4.32"),
+        (-107.23, "return", "-107"),
         (0.1534, "s", "0.153"),
         (0.4567, "share", "45.7 %"),
     ],

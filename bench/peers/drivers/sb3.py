@@ -83,7 +83,6 @@ def solve(seed: int, target: float) -> dict[str, Any]:
     return {
         "seconds": seconds if watch.solved else None,
         "steps": model.num_timesteps,
-        "rate": model.num_timesteps / seconds,
         "return": watch.mean,
     }
 
