@@ -14,7 +14,7 @@ from . import native_kernels
 from .benchmark import Announce, Benchmark, RepeatFlags, Report
 from .kernel_check import Oracle, check_adam, check_advantages
 from .kernel_data import Floats, Minibatch, Trajectories, shape_of
-from .matmul import sgemm_peak
+from .matmul import peak, sgemm_peak
 from .native_kernels import IMPL as NATIVE
 from .native_kernels import NativeAdam, NativeKernels
 from .results import Ratio, Result
@@ -239,16 +239,16 @@ def _repeated(call: Callable[[], object]) -> Callable[[int], None]:
 
 def _shares_of_peak(found: Sequence[Result], plan: Plan) -> list[Result]:
     """What share of the machine's matrix-product peak learning reaches on one thread."""
-    peak = Spread.of([sgemm_peak(1) / 1e9 for _ in range(plan.rounds)])
-    note = "float32 product of 1024×1024 matrices by NumPy's BLAS, the best of half a second"
-    shares = [Result.measured("sgemm-peak", "NumPy", "", 1, peak, "GFLOP/s", note)]
+    top = peak([sgemm_peak(1) for _ in range(plan.rounds)])
+    shares = [top]
     note = "FLOPs of forward's and backward's matrix products alone, over the time of all of it"
     for hidden in plan.shapes:
         name = f"learn-{shape_of(hidden)}-{REFERENCE}"
         work = flops(Minibatch(hidden, CHECKED).policy)
         for each in found:
             if (each.name, each.threads) == (name, 1):
-                share = Spread.of([rate * work / 1e9 for rate in each.samples]).over(peak)
+                share = Spread.of([rate * work / 1e9 for rate in each.samples])
+                share = share.over(Spread(top.samples))
                 shares.append(
                     Result.measured(f"{name}-of-peak", each.impl, "", 1, share, "share", note)
                 )

@@ -9,6 +9,10 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+
+from .results import Result
+from .timing import Spread
 
 SIZE = 1024  # of the square float32 matrices
 FLOPS = 2 * SIZE**3  # of one product
@@ -24,6 +28,13 @@ def sgemm_peak(threads: int, seconds: float = 0.5) -> float:
     command = [sys.executable, "-m", "headrace.bench.matmul", str(seconds)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return float(done.stdout)
+
+
+def peak(rates: Sequence[float]) -> Result:
+    """What `sgemm_peak` found for one core, repeat by repeat, as a result in GFLOP/s."""
+    found = Spread.of([rate / 1e9 for rate in rates])
+    note = f"float32 product of {SIZE}×{SIZE} matrices by NumPy's BLAS, the best of half a second"
+    return Result.measured("sgemm-peak", "NumPy", "", 1, found, "GFLOP/s", note)
 
 
 def main() -> None:

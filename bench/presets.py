@@ -8,20 +8,18 @@ over 100 episodes in environments it has not trained in: choosing the likeliest 
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 
 from ..engine.cpus import available_cpus
 from ..engine.resolve import resolve
 from ..trainers.begin import preset_of
 from ..trainers.config import configure
 from ..trainers.evaluate import evaluate
-from ..trainers.train import train
 from . import stages
 from .results import Result
+from .runs import run_of
 from .sweep import kernel, make, rows_for
 from .timing import Spread
 from .trajectory import WORLDS, check_trajectory
@@ -51,9 +49,7 @@ def check(env: str) -> None:
 
 def trained(env: str, seed: int) -> Trained:
     """Trains by the preset in a folder that is gone afterwards, and evaluates."""
-    with tempfile.TemporaryDirectory() as folder:
-        run = str(Path(folder) / "run")
-        done = train(env, seed=seed, run_dir=run)
+    with run_of(env, seed=seed) as (done, run):
         greedy, sampled = (
             evaluate(run, episodes=EPISODES, sample=sample).return_mean for sample in (False, True)
         )

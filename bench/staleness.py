@@ -7,14 +7,12 @@ rollout is collected by weights exactly `lag` updates older than those that lear
 from __future__ import annotations
 
 import dataclasses
-import tempfile
-from pathlib import Path
 
 from ..engine.cpus import available_cpus
 from ..trainers.settings import setting
-from ..trainers.train import train
 from .benchmark import Announce, Benchmark, Flags, Report
 from .results import Ratio, Result
+from .runs import trained
 from .timing import Spread
 
 LAGS = (0, 1, 4, 16)
@@ -36,36 +34,33 @@ def run(*, seeds: int, share: float, announce: Announce) -> list[Result]:
     found: list[Result] = []
     total = len(STEPS) * seeds * (1 + (len(LAGS) - 1) * len(CORRECTIONS))
     done = 0
-    with tempfile.TemporaryDirectory() as folder:
-        for env, usual in STEPS.items():
-            steps = int(usual * share)
-            for lag in LAGS:
-                runs: list[float] = []
-                for correction in CORRECTIONS:
-                    if lag > 0 or not runs:  # without lag all corrections are the same
-                        runs = []
-                        for seed in range(1, seeds + 1):
-                            runs.append(_score(Path(folder), env, steps, lag, correction, seed))
-                            done += 1
-                            announce(done, total)
-                    found.append(_result(env, steps, lag, correction, runs))
+    for env, usual in STEPS.items():
+        steps = int(usual * share)
+        for lag in LAGS:
+            runs: list[float] = []
+            for correction in CORRECTIONS:
+                if lag > 0 or not runs:  # without lag all corrections are the same
+                    runs = []
+                    for seed in range(1, seeds + 1):
+                        runs.append(_score(env, steps, lag, correction, seed))
+                        done += 1
+                        announce(done, total)
+                found.append(_result(env, steps, lag, correction, runs))
     return found
 
 
-def _score(folder: Path, env: str, steps: int, lag: int, correction: str, seed: int) -> float:
+def _score(env: str, steps: int, lag: int, correction: str, seed: int) -> float:
     """Mean return of the last 100 episodes after `steps` steps."""
-    with tempfile.TemporaryDirectory(dir=folder) as run_dir:
-        result = train(
-            env,
-            seed=seed,
-            steps=steps,
-            target=None,
-            run_dir=str(Path(run_dir) / "run"),
-            async_=True,
-            max_lag=lag,
-            deterministic=True,
-            correction=correction,
-        )
+    result = trained(
+        env,
+        seed=seed,
+        steps=steps,
+        target=None,
+        async_=True,
+        max_lag=lag,
+        deterministic=True,
+        correction=correction,
+    )
     if result.return_mean is None:
         raise RuntimeError(f"no episode of {env} finished in {steps} steps")
     return result.return_mean

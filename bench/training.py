@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 from ..engine.cpus import available_cpus
 from ..trainers.settings import setting
-from ..trainers.train import TrainResult, train
+from ..trainers.train import TrainResult
 from . import presets, stages
 from .batches import gymnasium_numpy, stepper, transitions_per_row
 from .benchmark import Announce, Benchmark, RepeatFlags, Report
@@ -22,6 +20,7 @@ from .kernel_check import Oracle
 from .kernel_data import Minibatch
 from .native_kernels import NativeKernels
 from .results import Ratio, Result
+from .runs import trained
 from .shipped import HELP, chosen
 from .timing import Case, Spread, iterations_for
 
@@ -78,27 +77,21 @@ def check_learning() -> None:
             oracle.check_gradient(HEADRACE, kernels.learn())
 
 
-def _train(folder: Path, **settings: Any) -> TrainResult:
-    """One training in a run folder of its own."""
-    with tempfile.TemporaryDirectory(dir=folder) as run_dir:
-        return train(ENV, run_dir=str(Path(run_dir) / "run"), **settings)
-
-
 def _throughput(rounds: int, steps: int, threads: int, tick: Callable[[], None]) -> list[Result]:
     """Training without a target at each width, and Gymnasium merely stepping, in turn."""
     batch = gymnasium_numpy(YARDSTICK_ENVS)
     rates: dict[int, list[float]] = {width: [] for width in WIDTHS}
     stepping: list[float] = []
-    with closing(batch.make()) as env, tempfile.TemporaryDirectory() as folder:
+    with closing(batch.make()) as env:
         check_cartpole(env, batch)
         work = batch.num_envs * transitions_per_row(env, batch)
         loop = stepper(env, batch)
         count = iterations_for(Case("yardstick", loop), YARDSTICK_SECONDS)
-        _train(Path(folder), steps=1, target=None, seed=0)  # warm-up
+        trained(ENV, steps=1, target=None, seed=0)  # warm-up
         for number in range(rounds):
             for width in WIDTHS:
                 settings = {"hidden": (width,), "steps": steps, "target": None, "seed": number}
-                rates[width].append(_train(Path(folder), **settings).sps)
+                rates[width].append(trained(ENV, **settings).sps)
                 tick()
             started = time.perf_counter()
             loop(count)
@@ -129,28 +122,25 @@ def _time_to_solve(seeds: int, threads: int, tick: Callable[[], None]) -> list[R
     policies: dict[str, dict[str, Any]] = {"solve-preset": {}}
     policies |= {f"solve-{width}": {"hidden": (width,)} for width in WIDTHS}
     runs: dict[tuple[str, int], list[TrainResult]] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for _ in range(SOLVED_TIMES):
-            for seed in range(1, seeds + 1):
-                for name, settings in policies.items():
-                    result = _train(Path(folder), seed=seed, **settings)
-                    runs.setdefault((name, seed), []).append(result)
-                    tick()
+    for _ in range(SOLVED_TIMES):
+        for seed in range(1, seeds + 1):
+            for name, settings in policies.items():
+                runs.setdefault((name, seed), []).append(trained(ENV, seed=seed, **settings))
+                tick()
     found = []
     for name in policies:
-        trained = [runs[name, seed] for seed in range(1, seeds + 1)]
-        found.append(_solution(name, trained, threads))
+        found.append(_solution(name, [runs[name, s] for s in range(1, seeds + 1)], threads))
     return found
 
 
-def _solution(name: str, trained: list[list[TrainResult]], threads: int) -> Result:
-    """trained: the trainings of each seed, which are the same but for the clock."""
+def _solution(name: str, runs: list[list[TrainResult]], threads: int) -> Result:
+    """runs: the trainings of each seed, which are the same but for the clock."""
     seconds = []
-    for runs in trained:
-        times = [run.solved_seconds for run in runs if run.solved_seconds is not None]
+    for same in runs:
+        times = [run.solved_seconds for run in same if run.solved_seconds is not None]
         if times:
             seconds.append(statistics.median(times))
-    note = f"return {trained[0][0].return_target:g}, {len(seconds)} of {len(trained)} seeds solved"
+    note = f"return {runs[0][0].return_target:g}, {len(seconds)} of {len(runs)} seeds solved"
     if not seconds:
         return Result.missing(name, HEADRACE, ENV, "s", note)
     return Result.measured(name, HEADRACE, ENV, threads, Spread.of(seconds), "s", note)

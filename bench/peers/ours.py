@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from functools import partial
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -18,7 +16,6 @@ from ...trainers.environments import environments
 from ...trainers.episodes import EpisodeWindow
 from ...trainers.parts import make_parts, make_source
 from ...trainers.seeds import TRAINING
-from ...trainers.train import train
 from ..batches import (
     ACTION_BATCHES,
     Batch,
@@ -28,6 +25,7 @@ from ..batches import (
     stepper,
     transitions_per_row,
 )
+from ..runs import trained
 from .drivers.protocol import (
     RECORDED_ENVS,
     SOLVE,
@@ -154,8 +152,7 @@ def _training(group: str, rows: int, horizon: int, policy: dict[str, Any]) -> Ca
 
 
 def _solve(seed: int, target: float) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder:
-        result = train(ENV, seed=seed, target=target, run_dir=str(Path(folder) / "run"))
+    result = trained(ENV, seed=seed, target=target)
     return {
         "seconds": result.solved_seconds,
         "steps": result.steps,

@@ -21,7 +21,7 @@ def scores(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """The runs that were asked for; the score of each falls with its lag."""
     asked: list[tuple[Any, ...]] = []
 
-    def score(_: Any, env: str, steps: int, lag: int, correction: str, seed: int) -> float:
+    def score(env: str, steps: int, lag: int, correction: str, seed: int) -> float:
         asked.append((env, steps, lag, correction, seed))
         return 100.0 - lag * (2.0 if correction == "clip" else 1.0) + seed
 
@@ -48,13 +48,13 @@ def test_every_cell_of_the_table(scores: list[tuple[Any, ...]]) -> None:
 
 def test_a_real_run_lags(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[dict[str, Any]] = []
-    ordinary = staleness.train
+    ordinary = staleness.trained
 
     def train(env: str, **settings: Any) -> Any:
         seen.append(settings)
         return ordinary(env, **settings)
 
-    monkeypatch.setattr(staleness, "train", train)
+    monkeypatch.setattr(staleness, "trained", train)
     monkeypatch.setattr(staleness, "STEPS", {"cartpole": 30_000})
     monkeypatch.setattr(staleness, "LAGS", (0, 2))
     found = staleness.run(seeds=1, share=1.0, announce=lambda *_: None)

@@ -48,13 +48,13 @@ def test_seconds_to_solve_are_medians_of_each_seed(monkeypatch: pytest.MonkeyPat
     """The first training of a seed is slow; seed 2 never solves it."""
     asked: list[tuple[int, Any]] = []
 
-    def train(_: Any, seed: int, **settings: Any) -> Any:
+    def train(_: str, seed: int, **settings: Any) -> Any:
         asked.append((seed, settings.get("hidden")))
         slow = 5.0 if asked.count(asked[-1]) == 1 else 0.0
         seconds = None if seed == 2 else seed + slow
         return SimpleNamespace(solved_seconds=seconds, return_target=475.0)
 
-    monkeypatch.setattr(training, "_train", train)
+    monkeypatch.setattr(training, "trained", train)
     found = training._time_to_solve(3, 2, lambda: None)
     assert [each.name for each in found] == ["solve-preset", "solve-32", "solve-64", "solve-128"]
     assert {each.samples for each in found} == {(1.0, 3.0)}
