@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from headrace import cli_scale
+from headrace.bench.cli import benchmark_named
+from headrace.flags import Verb
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
@@ -87,6 +92,25 @@ def figure(name: str, impl: str, value: float, **more: Any) -> dict[str, Any]:
         "name": name, "impl": impl, "env": "", "threads": 2, "value": value, "unit": "rows/s",
         "min": 0.9 * value, "median": value, "max": 1.1 * value, "repeats": 5, "note": "", **more,
     }  # fmt: skip
+
+
+def listed() -> dict[str, list[str]]:
+    """The commands of bench/results/README.md, by the file that each writes."""
+    text = (measured_pages.RESULTS / "README.md").read_text()
+    commands = re.findall(r"^headrace (.* --out bench/results/(\S+))$", text, re.MULTILINE)
+    return {file: shlex.split(command) for command, file in commands}
+
+
+def test_every_result_has_a_command_that_can_be_typed() -> None:
+    assert {path.name for path in measured_pages.RESULTS.glob("*.json")} <= listed().keys()
+    for verb, *words in listed().values():
+        if verb == "scale":
+            flags: Any = cli_scale.ScaleFlags(**cli_scale.VERB.parse(words))
+        else:
+            benchmark = benchmark_named(words.pop(0))
+            known = Verb(verb, benchmark.summary, benchmark.flags, benchmark.example)
+            flags = benchmark.flags(**known.parse(words))
+        assert flags.out
 
 
 def test_kernels_table() -> None:
