@@ -414,7 +414,8 @@ cdef class AsyncStepper:
         return result
 
     def submit(self, worlds):
-        """Starts one step of the worlds in the int64 array `worlds`; their actions are in place.
+        """Starts one step of the worlds in the C-contiguous int64 array `worlds`; their actions
+        are in place.
 
         Raises:
             CallOrderError: a world is in flight already, or the Vec is being stepped.
@@ -425,11 +426,7 @@ cdef class AsyncStepper:
         if self.vec.flying != hr_async_in_flight(self.stepper) or self.vec.flying == 0:
             self.vec.check_idle()
             self.vec.clear_failure()
-        if not isinstance(worlds, np.ndarray) or worlds.dtype != np.int64 or worlds.ndim != 1:
-            raise TypeError("worlds must be a one-dimensional int64 array")
-        worlds = np.ascontiguousarray(worlds)
-        count = len(worlds)
-        ids = <const int64_t *>cnp.PyArray_DATA(<cnp.ndarray>worlds)
+        ids = int64_data(worlds, &count, "worlds")
         self.busy = True
         self.vec.flying += count
         with nogil:
@@ -453,10 +450,11 @@ cdef class AsyncStepper:
             raise CallOrderError(
                 f"wait({n}): {hr_async_in_flight(self.stepper)} worlds are in flight"
             )
-        ids = np.empty(n, np.int64)
+        cdef cnp.npy_intp size = n
+        cdef cnp.ndarray ids = cnp.PyArray_EMPTY(1, &size, cnp.NPY_INT64, 0)
         if n == 0:
             return ids
-        out = <int64_t *>cnp.PyArray_DATA(<cnp.ndarray>ids)
+        out = <int64_t *>cnp.PyArray_DATA(ids)
         self.busy = True
         try:
             while got == 0:

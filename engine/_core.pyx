@@ -184,6 +184,13 @@ cdef extern from "core/episodes.h" nogil:
     void hr_totals_clear(const hr_env *, double *) noexcept
 
 
+cdef extern from "core/pace.h" nogil:
+    ctypedef struct hr_pace:
+        int64_t world_ps
+
+    int64_t hr_pace_ns(const hr_pace *, int64_t) noexcept
+
+
 cdef extern from "core/stepper.h" nogil:
     ctypedef struct hr_turn:
         const hr_level *level
@@ -193,14 +200,14 @@ cdef extern from "core/stepper.h" nogil:
         int64_t wrong
         int64_t ended
 
-    ctypedef struct hr_pace:
-        int64_t world_ps
+    void hr_step_all(hr_vec *, hr_pool *, hr_pace *, hr_turn *) noexcept
+
+
+cdef extern from "core/flight.h" nogil:
     ctypedef struct hr_async:
         pass
     int64_t HR_ASYNC_OK, HR_ASYNC_NO_MEMORY, HR_ASYNC_FORKED
 
-    int64_t hr_pace_ns(const hr_pace *, int64_t) noexcept
-    void hr_step_all(hr_vec *, hr_pool *, hr_pace *, hr_turn *) noexcept
     hr_async *hr_async_new(hr_vec *, hr_pool *, hr_pace *) noexcept
     void hr_async_free(hr_async *) noexcept
     int64_t hr_async_submit(hr_async *, const int64_t *, int64_t) noexcept

@@ -6,6 +6,40 @@ NOT_DIRECT = -2  # ActionSlots.take: not an array that can be read directly; not
 cdef const hr_level *LEVEL = hr_level_get()
 
 
+cdef const int64_t *int64_data(array, int64_t *count, str name) except NULL:
+    """The numbers of a C-contiguous int64 array, and how many there are."""
+    if (not isinstance(array, np.ndarray) or not cnp.PyArray_ISCARRAY_RO(<cnp.ndarray>array)
+            or cnp.PyArray_TYPE(<cnp.ndarray>array) != cnp.NPY_INT64):
+        raise ValueError(f"{name} must be a C-contiguous int64 array")
+    count[0] = cnp.PyArray_SIZE(<cnp.ndarray>array)
+    return <const int64_t *>cnp.PyArray_DATA(<cnp.ndarray>array)
+
+
+cdef int64_t first_of_neighbours(const int64_t *ids, int64_t n) noexcept:
+    """The first of numbers that follow each other, each one more than the one before; else -1."""
+    cdef int64_t i, differs = 0
+    if n == 0:
+        return -1
+    for i in range(n):  # no early exit, so that it vectorises
+        differs |= ids[i] ^ (ids[0] + i)
+    return ids[0] if differs == 0 else -1
+
+
+def first_of_range(ids):
+    """The least of the int64 numbers `ids`, all different, where they are, in any order, all of
+    a range; else -1."""
+    cdef int64_t n, i, least, most
+    cdef const int64_t *numbers = int64_data(ids, &n, "ids")
+    least = first_of_neighbours(numbers, n)
+    if least >= 0 or n == 0:
+        return least
+    least = most = numbers[0]
+    for i in range(1, n):
+        least = min(least, numbers[i])
+        most = max(most, numbers[i])
+    return least if most - least == n - 1 else -1
+
+
 cdef class ActionSlots:
     """Where the numbers of one field of the action space go in the batch's actions.
 
@@ -87,15 +121,16 @@ cdef class ActionSlots:
         """
         cdef hr_taking taking
         cdef const int64_t *rows = NULL
-        cdef int64_t count = self.rows
+        cdef int64_t count = self.rows, first = -1
         if targets is not None:
-            if not cnp.PyArray_ISCARRAY_RO(<cnp.ndarray?>targets) or targets.dtype != np.int64:
-                raise ValueError("targets must be a C-contiguous int64 array")
-            rows = <const int64_t *>cnp.PyArray_DATA(<cnp.ndarray>targets)
-            count = cnp.PyArray_SIZE(<cnp.ndarray>targets)
+            rows = int64_data(targets, &count, "targets")
+            first = first_of_neighbours(rows, count)
         if self.fill(&taking, values, count) == NOT_DIRECT:
             return NOT_DIRECT
-        taking.targets = rows
+        if first >= 0:
+            taking.slots = self.slots + first * self.stride
+        else:
+            taking.targets = rows
         return LEVEL.take(&taking, 0, count)
 
 
@@ -124,10 +159,19 @@ cdef class EpisodeTotals:
     def count_worlds(self, worlds):
         """Adds the episodes that ended in the last step of the worlds in the int64 array
         `worlds`, in its order; returns how many rows ended."""
-        cdef const int64_t[::1] indices = worlds
-        cdef int64_t ended = 0, world
-        for world in indices:
-            if not 0 <= world < self.vec.worlds:
-                raise IndexError(f"world {world} of {self.vec.worlds}")
-            ended += LEVEL.count_episodes(self.vec, world, world + 1, self.totals)
+        cdef int64_t n, i = 0, end, ended = 0
+        cdef const int64_t *ids = int64_data(worlds, &n, "worlds")
+        cdef int64_t first = first_of_neighbours(ids, n)
+        if 0 <= first <= self.vec.worlds - n:
+            return LEVEL.count_episodes(self.vec, first, first + n, self.totals)
+        for i in range(n):
+            if not 0 <= ids[i] < self.vec.worlds:
+                raise IndexError(f"world {ids[i]} of {self.vec.worlds}")
+        i = 0
+        while i < n:  # neighbours together
+            end = i + 1
+            while end < n and ids[end] == ids[end - 1] + 1:
+                end += 1
+            ended += LEVEL.count_episodes(self.vec, ids[i], ids[end - 1] + 1, self.totals)
+            i = end
         return ended

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from ._core import first_of_range
 from .errors import ArgumentError, ArgumentTypeError, CallOrderError
 
 if TYPE_CHECKING:
@@ -27,6 +28,19 @@ class Stepper(Protocol):
         """Waits for all that is in flight, or drops it."""
 
 
+def index_of(ascending: np.ndarray) -> slice | np.ndarray:
+    """What takes these rows or worlds from an array: a slice where they are neighbours."""
+    first, count = int(ascending[0]), len(ascending)
+    return slice(first, first + count) if ascending[-1] - first == count - 1 else ascending
+
+
+def taken(array: np.ndarray, index: slice | np.ndarray, copy: bool = True) -> np.ndarray:
+    """The entries of an array; of a slice without copying a view."""
+    if not isinstance(index, slice):
+        return array.take(index, axis=0)
+    return array[index].copy() if copy else array[index]
+
+
 class Flight:
     """Which worlds are being stepped, and which rows the caller was handed last.
 
@@ -40,54 +54,69 @@ class Flight:
         self._all_worlds = np.arange(worlds, dtype=np.int64)
         self._agents = agents
         self._all_rows = np.arange(worlds * agents, dtype=np.int64)
-        self._handed = self._all_rows
         self.in_flight = 0  # worlds
+        self.hand_out_all()
 
     def hand_out_all(self) -> None:
         """After a reset: every row is in the caller's hands."""
-        self._handed = self._all_rows
+        self._hand_out(self._all_worlds, self._all_rows, slice(None))
+
+    def _hand_out(self, worlds: np.ndarray, rows: np.ndarray, index: slice | np.ndarray) -> None:
+        """index: what takes the worlds from an array."""
+        self._handed = worlds, rows, index
+        self._here = True  # nothing was sent since
 
     def send(self, read: Read, actions: Any, env_ids: Any, finished: np.ndarray | None) -> None:
         """Checks everything, then starts one step of the worlds of `env_ids`.
 
         finished: bool [worlds], worlds that must be reset first; None where there is no such.
         """
-        rows = self._handed if env_ids is None else self._parse_ids(env_ids)
-        worlds = rows if self._agents == 1 else rows[:: self._agents] // self._agents
-        flying = self._flying[worlds]
-        if flying.any():
-            row = int(worlds[flying.argmax()]) * self._agents
-            raise CallOrderError(
-                f"send() of environment {row}, which is still in flight: recv() it first"
-            )
-        if finished is not None and finished[worlds].any():
-            row = int(worlds[finished[worlds].argmax()]) * self._agents
-            raise CallOrderError(
-                f"send() to environment {row}, whose episode has ended: with "
-                "autoreset_mode='Disabled' reset it first, with options={'reset_mask': ...}"
-            )
+        worlds, rows, index = self._handed if env_ids is None else self._parse_ids(env_ids)
+        if env_ids is not None or not self._here:
+            self._check_none(
+                self._flying, worlds, "send() of environment {}, which is still in flight: "
+                "recv() it first",
+            )  # fmt: skip
+        if finished is not None:
+            self._check_none(
+                finished, worlds, "send() to environment {}, whose episode has ended: with "
+                "autoreset_mode='Disabled' reset it first, with options={{'reset_mask': ...}}",
+            )  # fmt: skip
         read(actions, rows)
-        self._stepper.submit(np.ascontiguousarray(worlds))
-        self._flying[worlds] = True
+        self._stepper.submit(worlds)
+        self._here = False
+        self._flying[index] = True
         self.in_flight += len(worlds)
+
+    def _check_none(self, flags: np.ndarray, worlds: np.ndarray, refusal: str) -> None:
+        """Raises where the flag of one of the worlds is set."""
+        found = flags[worlds]
+        if found.any():
+            raise CallOrderError(refusal.format(int(worlds[found.argmax()]) * self._agents))
 
     def recv(self, worlds: int) -> tuple[np.ndarray, np.ndarray]:
         """Waits for the first `worlds` worlds: (int64 world numbers, int64 rows), ascending."""
         if self.in_flight == 0:
             raise CallOrderError("recv() without send(): no environment is in flight")
-        done = np.sort(self._stepper.wait(min(worlds, self.in_flight)))
-        self._flying[done] = False
-        self.in_flight -= len(done)
-        rows = done
-        if self._agents > 1:
-            rows = (done[:, None] * self._agents + np.arange(self._agents)).reshape(-1)
-        self._handed = rows
+        done = self._stepper.wait(min(worlds, self.in_flight))
+        agents, first, count = self._agents, first_of_range(done), len(done)
+        index: slice | np.ndarray
+        if first >= 0:
+            index = slice(first, first + count)
+            done = self._all_worlds[index]
+            rows = self._all_rows[first * agents : (first + count) * agents]
+        else:
+            index = done = rows = np.sort(done)
+            if agents > 1:
+                rows = (done[:, None] * agents + np.arange(agents)).reshape(-1)
+        self._flying[index] = False
+        self.in_flight -= count
+        self._hand_out(done, rows, index)
         return done, rows
 
     def launch_all(self) -> None:
         """Starts a step of all worlds, none of which is in flight; their actions are checked."""
         self._stepper.submit(self._all_worlds)
-        self._handed = self._all_rows
         self._flying[:] = True
         self.in_flight = len(self._flying)
 
@@ -96,6 +125,7 @@ class Flight:
         self._stepper.wait(self.in_flight)
         self._flying[:] = False
         self.in_flight = 0
+        self.hand_out_all()
 
     def forget(self) -> None:
         """Nothing is in flight any more: what was, failed."""
@@ -107,7 +137,13 @@ class Flight:
         """Waits for all that is in flight and drops it."""
         self._stepper.close()
 
-    def _parse_ids(self, env_ids: Any) -> np.ndarray:
+    def _parse_ids(self, env_ids: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(worlds, rows, worlds) that a caller names."""
+        rows = self._parse_rows(env_ids)
+        worlds = rows if self._agents == 1 else rows[:: self._agents] // self._agents
+        return worlds, rows, worlds
+
+    def _parse_rows(self, env_ids: Any) -> np.ndarray:
         rows = np.asarray(env_ids)
         if rows.ndim != 1 or rows.size == 0:
             raise ArgumentError(
@@ -121,7 +157,7 @@ class Flight:
         if outside.any():
             at = int(outside.argmax())
             raise ArgumentError(f"env_ids[{at}] is {rows[at]}: environments are 0 to {total - 1}")
-        if np.bincount(rows, minlength=1).max() > 1:
+        if not (rows[1:] > rows[:-1]).all() and np.bincount(rows).max() > 1:
             twice = int(np.bincount(rows).argmax())
             raise ArgumentError(f"env_ids names environment {twice} more than once")
         if self._agents > 1:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from .asynchronous import index_of, taken
 from .errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -53,8 +54,9 @@ class Infos:
     def build(
         self, ended: int, rows: np.ndarray | None = None, worlds: np.ndarray | None = None
     ) -> dict[str, Any]:
-        """Infos after a step in which `ended` rows ended, of `rows` (int64; None: all); or
-        after a reset (ended 0), with the masks of `worlds` (bool; None: all)."""
+        """Infos after a step in which `ended` rows ended, of `rows` (int64, ascending, whole
+        worlds; None: all); or after a reset (ended 0), with the masks of `worlds` (bool; None:
+        all)."""
         infos: dict[str, Any] = {}
         if self._mask is not None:
             shown = ~self._pending if worlds is None else worlds & ~self._pending
@@ -72,9 +74,11 @@ class Infos:
     def _add_ended(self, infos: dict[str, Any], rows: np.ndarray | None) -> None:
         if not self._same_step and self._metrics is None:
             return
-        ends = self._terminated | self._truncated
-        if rows is not None:
-            ends = ends[rows]
+        if rows is None:
+            ends = self._terminated | self._truncated
+        else:
+            index = index_of(rows)
+            ends = self._terminated[index] | self._truncated[index]
         final = infos
         if self._same_step:
             final = {}
@@ -103,13 +107,13 @@ class Infos:
 
     def _taken(self, array: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
         if rows is not None:
-            return array[rows]
+            return taken(array, index_of(rows), self._copy)
         return array.copy() if self._copy else array
 
     def _of_rows(self, per_world: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
         """Values of each row's world."""
         if rows is not None:
-            return per_world[rows // self._agents]
+            per_world = taken(per_world, index_of(rows[:: self._agents] // self._agents))
         return per_world if self._agents == 1 else np.repeat(per_world, self._agents, axis=0)
 
 

@@ -23,7 +23,7 @@ from .arguments import (
     parse_rows,
     parse_threads,
 )
-from .asynchronous import Flight
+from .asynchronous import Flight, index_of, taken
 from .buffers import Buffers
 from .errors import (
     ArgumentError,
@@ -59,7 +59,7 @@ class VecEnv(VectorEnv):
     w * agents on and is reset as one; with one agent, rows and worlds are the same.
 
     With `copy=False`, arrays that `reset` and `step` return are views of `buffers`: valid
-    until the next call.
+    until the next call (`recv`: see there).
 
     Attributes:
         spec_: EnvSpec of the environment (`spec` is Gymnasium's).
@@ -338,7 +338,9 @@ class VecEnv(VectorEnv):
         """Waits for the `batch_size` rows in flight that are ready first.
 
         Fewer only when fewer are in flight. Returns what `step` does, for these rows in
-        ascending order, as arrays of their own; `infos["env_id"]` names them, int64 [k].
+        ascending order; `infos["env_id"]` names them, int64 [k]. With `copy=False` and rows that
+        follow each other, the arrays are views of `buffers`, valid until these rows are sent
+        again.
         """
         if self._phase not in (_READY, _IN_FLIGHT):
             self._refuse("recv")
@@ -352,12 +354,13 @@ class VecEnv(VectorEnv):
             self._update_blocked()
         infos = self._infos.build(ended, rows)
         infos["env_id"] = rows.copy()
-        rewards = self._rewards[rows]
+        index, copy = index_of(rows), self.copy
+        rewards = taken(self._rewards, index, copy)
         return (
-            map_arrays(lambda array: array[rows], self._obs),
+            map_arrays(lambda array: taken(array, index, copy), self._obs),
             rewards.astype(np.float64) if self._wide_rewards else rewards,
-            self._terminated[rows],
-            self._truncated[rows],
+            taken(self._terminated, index, copy),
+            taken(self._truncated, index, copy),
             infos,
         )
 

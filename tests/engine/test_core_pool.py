@@ -129,8 +129,10 @@ def test_forked_child_steps_with_threads_of_its_own():
 
 @pytest.mark.parametrize("threads", POOLS)
 @pytest.mark.parametrize("agents", [1, 2])
-def test_in_flight_equals_whole_steps(agents, threads):
-    """Worlds sent in random groups take the same steps as worlds stepped together."""
+@pytest.mark.parametrize("neighbours", [False, True])
+def test_in_flight_equals_whole_steps(agents, threads, neighbours):
+    """Worlds sent in random groups, in any order or mostly neighbours, take the same steps as
+    worlds stepped together."""
     worlds, steps = 40, 25
     batch = Batch(worlds, mode=NEXT_STEP, max_steps=9, AGENTS=agents)
     whole = Batch(worlds, mode=NEXT_STEP, max_steps=9, AGENTS=agents)
@@ -148,7 +150,8 @@ def test_in_flight_equals_whole_steps(agents, threads):
         todo = [w for w in here if taken[w] < steps]
         if not todo and not stepper.in_flight:
             break
-        group = rng.permutation(todo)[: rng.integers(0, len(todo) + 1)].astype(np.int64)
+        order = sorted(todo) if neighbours else rng.permutation(todo)
+        group = np.array(order[: rng.integers(0, len(todo) + 1)], np.int64)
         for w in group:
             slots[w] = plan[taken[w], w]
             taken[w] += 1
@@ -174,6 +177,33 @@ def test_serial_stepper_returns_in_order_of_submission():
     assert stepper.in_flight == 0
 
 
+def test_neighbours_return_in_order_of_submission_and_by_parts():
+    stepper = _core.AsyncStepper(Batch(9).core, None)
+    fly(stepper, [6, 7, 8])
+    fly(stepper, [0, 1, 2, 3])  # does not follow the 8 before it
+    fly(stepper, [4, 5])  # does
+    assert stepper.wait(2).tolist() == [6, 7]
+    fly(stepper, [6, 7])
+    assert stepper.wait(6).tolist() == [8, 0, 1, 2, 3, 4]
+    with pytest.raises(CallOrderError, match="world 5 is in flight"):
+        fly(stepper, [3, 4, 5])
+    with pytest.raises(ValueError, match=r"worlds\[2\] is 9"):
+        fly(stepper, [2, 8, 9])
+    with pytest.raises(ValueError, match=r"worlds\[1\] is 9"):
+        fly(stepper, [8, 9])
+    fly(stepper, [3, 4])
+    assert stepper.wait(5).tolist() == [5, 6, 7, 3, 4]
+    assert stepper.in_flight == 0
+
+
+@pytest.mark.parametrize(
+    ("ids", "first"),
+    [([4], 4), ([2, 3, 4], 2), ([4, 2, 3], 2), ([2, 4], -1), ([3, 2, 5, 4, 7], -1), ([], -1)],
+)
+def test_first_of_a_range_in_any_order(ids, first):
+    assert _core.first_of_range(np.array(ids, np.int64)) == first
+
+
 def test_slow_group_does_not_hold_up_the_rest():
     """Two batches on one pool: while one thread is busy with a slow world of the first, worlds
     of the second come back."""
@@ -192,8 +222,9 @@ def test_slow_group_does_not_hold_up_the_rest():
 def test_flight_rules():
     batch = Batch(6)
     stepper = _core.AsyncStepper(batch.core, _core.Pool(2))
-    with pytest.raises(TypeError, match="int64"):
-        stepper.submit([0, 1])
+    for wrong in ([0, 1], np.arange(2, dtype=np.int32), np.arange(6)[::2]):
+        with pytest.raises(ValueError, match="worlds must be a C-contiguous int64 array"):
+            stepper.submit(wrong)
     with pytest.raises(ValueError, match=r"worlds\[1\] is 6"):
         fly(stepper, [0, 6])
     with pytest.raises(CallOrderError, match=r"wait\(1\): 0 worlds"):

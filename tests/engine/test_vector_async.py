@@ -33,7 +33,10 @@ def lives(parts: tuple[Any, ...], rows: Any) -> dict[int, bytes]:
     ("env", "n", "batch_size"), [("cartpole", 7, 3), (WALK, 6, 1), (PAIR, 8, 4)]
 )
 @pytest.mark.parametrize("executor", ["serial", "threads"])
-def test_same_lives_as_step(env: str, n: int, batch_size: int, mode: str, executor: str) -> None:
+@pytest.mark.parametrize("copy", [True, False])
+def test_same_lives_as_step(
+    env: str, n: int, batch_size: int, mode: str, executor: str, copy: bool
+) -> None:
     reference = make_vec(env, n, autoreset_mode=mode)
     shape = reference.action_space.shape
     space = reference.single_action_space
@@ -42,7 +45,9 @@ def test_same_lives_as_step(env: str, n: int, batch_size: int, mode: str, execut
     expected = [lives(reference.step(actions[:, t]), range(n)) for t in range(STEPS)]
 
     threads = {"threads": 3} if executor == "threads" else {}
-    vec = make_vec(env, n, autoreset_mode=mode, executor=executor, batch_size=batch_size, **threads)
+    vec = make_vec(
+        env, n, autoreset_mode=mode, executor=executor, batch_size=batch_size, copy=copy, **threads
+    )
     vec.reset(seed=17)
     vec.send(actions[:, 0])
     taken = np.zeros(n, int)  # results received by each environment
@@ -77,6 +82,24 @@ def test_final_observations_and_infos_of_the_rows_received() -> None:
         assert infos["_final_obs"].tolist() == [True, True]
         np.testing.assert_array_equal(infos["final_obs"], expected["final_obs"][rows])
         assert infos["final_info"] == {}
+
+
+@pytest.mark.parametrize(("env_ids", "neighbours"), [([2, 3, 4], True), ([1, 3, 4], False)])
+@pytest.mark.parametrize("copy", [True, False])
+def test_views_only_of_neighbours_and_without_copying(
+    env_ids: list[int], neighbours: bool, copy: bool
+) -> None:
+    vec = make_vec("cartpole", 6, batch_size=3, copy=copy, executor="serial")
+    vec.reset(seed=1)
+    vec.send(np.ones(3, np.int64), env_ids[::-1])
+    obs, rewards, terminated, truncated, infos = vec.recv()
+    assert infos["env_id"].tolist() == env_ids
+    np.testing.assert_array_equal(obs, vec.buffers.obs[env_ids])
+    for got, name in (
+        (obs, "obs"), (rewards, "rewards"), (terminated, "terminated"), (truncated, "truncated")
+    ):  # fmt: skip
+        shared = np.shares_memory(got, vec.buffers.arrays[name])
+        assert shared == (neighbours and not copy), name
 
 
 def test_recv_returns_fewer_only_when_fewer_are_in_flight() -> None:

@@ -1,7 +1,7 @@
 /* Drives the engine's C code over one environment, for the sanitizers (see run.sh).
  *
- * Linked with pool.c, vec.c, stepper.c and one environment's source. Every array has exactly
- * the size that it must have, so that AddressSanitizer sees a write beyond it. Steps with
+ * Linked with pool.c, vec.c, stepper.c, flight.c and one environment's source. Every array has
+ * exactly the size that it must have, so that AddressSanitizer sees a write beyond it. Steps with
  * random actions in all modes, on ranges, on threads, and with worlds in flight; all ways must
  * leave the same bytes.
  */
@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "episodes.h"
+#include "flight.h"
 #include "pool.h"
 #include "stepper.h"
 #include "vec.h"
@@ -165,18 +166,25 @@ static void write_actions(hr_vec *vec) {
 /* How a step is carried out. */
 typedef enum way { WHOLE, RANGES, SHARED, IN_FLIGHT, WAYS } way;
 
+static void send(hr_async *async, const int64_t *ids, int64_t n) {
+    if (hr_async_submit(async, ids, n) != HR_ASYNC_OK) fail("submit", "worlds in flight");
+}
+
+/* Half of the worlds as neighbours, three at a time; the others mixed, one by one and together. */
 static void step_in_flight(hr_vec *vec, hr_pool *pool, hr_pace *pace) {
     int64_t ids[BIG];
     hr_async *async = hr_async_new(vec, pool, pace);
     if (async == NULL) fail("no memory", vec->env->name);
-    for (int64_t w = 0; w < vec->worlds; w++) ids[w] = (w * 7 + 3) % vec->worlds;
-    const int64_t step = vec->worlds % 7 == 0 ? 1 : 0; /* the ids must be a permutation */
-    for (int64_t w = 0; step && w < vec->worlds; w++) ids[w] = w;
-    for (int64_t w = 0; w < vec->worlds; w++) {
-        if (hr_async_submit(async, ids + w, 1) != HR_ASYNC_OK) fail("submit", vec->env->name);
-    }
+    const int64_t half = vec->worlds / 2, rest = vec->worlds - half;
+    for (int64_t w = 0; w < half; w++) ids[w] = w;
+    for (int64_t w = 0; w < rest; w++) /* a permutation, whatever `rest` is */
+        ids[half + w] = half + (rest % 7 == 0 ? w : (w * 7 + 3) % rest);
+    for (int64_t w = 0; w < half; w += 3) send(async, ids + w, w + 3 < half ? 3 : half - w);
+    for (int64_t w = 0; w < rest / 2; w++) send(async, ids + half + w, 1);
+    send(async, ids + half + rest / 2, rest - rest / 2);
     while (hr_async_in_flight(async) > 0) {
-        if (hr_async_wait(async, ids, 1, 1000000) < 0) fail("wait", vec->env->name);
+        const int64_t some = hr_async_in_flight(async) > 1 ? 2 : 1;
+        if (hr_async_wait(async, ids, some, 1000000) < 0) fail("wait", vec->env->name);
     }
     hr_async_free(async);
 }

@@ -2,8 +2,9 @@
 # The engine's C code under the sanitizers; about half a minute. Needs a C compiler ($CC or cc)
 # that has them. Exits with 1 at the first report.
 #
-#   address, undefined   vec.c, level.c, arch/, pool.c, stepper.c over each environment in envs/ and over the
-#                        tests' own (one agent and several, agents that leave, large states)
+#   address, undefined   vec.c, level.c, arch/, pool.c, stepper.c, flight.c over each environment in
+#                        envs/ and over the tests' own (one agent and several, agents that leave,
+#                        large states)
 #   thread               the pool alone, weights published while they are read, and the same
 #                        steps on threads
 #   undefined            the pool across forks
@@ -28,7 +29,7 @@ objects() {
     local kind=$1 source
     shift
     mkdir "$scratch/$kind"
-    for source in engine/core/{vec,level,pool,stepper}.c engine/core/arch/*.c tests/sanitizers/drive.c; do
+    for source in engine/core/{vec,level,pool,stepper,flight}.c engine/core/arch/*.c tests/sanitizers/drive.c; do
         $compiler "${flags[@]}" "$@" -c "$source" -o "$scratch/$kind/$(basename "$source" .c).o"
     done
 }
