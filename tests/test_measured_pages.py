@@ -122,9 +122,27 @@ def test_kernels_table() -> None:
     ]
     lines = benchmark_tables.kernels({"machine": machine, "results": results}).splitlines()
     assert lines[0].startswith("| A CPU, 2 cores | native | eager |")
-    row = "| 1×64 | 50 (45 … 55) | 5 (4.5 … 5.5) | - | 10 | - | 3 (2.7 … 3.3) | - |"
+    row = "| 1×64 | 50 (45 … 55) | 5 (4.5 … 5.5) | - | 10 (8.18 … 12.2) | - | 3 (2.7 … 3.3) | - |"
     assert lines[2] == row
     assert lines[-1] == "`headrace bench kernels`"
+
+
+def test_peers_are_compared_within_their_group() -> None:
+    machine = {"cpu": "A CPU", "cores": 2, "command": "headrace bench peers"}
+    results = [
+        figure("step", "headrace kernel", 9e6, unit="steps/s"),
+        figure("step", "headrace VecEnv.step", 8e6, unit="steps/s"),
+        figure("step", "Peer", 2e6, unit="steps/s", samples=[2e6] * 5),
+        figure("train-128", "Peer", 4e5, unit="steps/s"),
+        figure("solve", "headrace", 0.5, unit="s"),
+        figure("solve", "Peer", 20.0, unit="s"),
+    ]
+    found = benchmark_tables.peers({"machine": machine, "results": results}).splitlines()
+    cells = [line.split(" | ") for line in found[2:8]]
+    assert [each[5] for each in cells] == [
+        "-", "-", "4 (3.27 … 4.89)", "-", "-", "40 (32.7 … 48.9)",
+    ]  # fmt: skip
+    assert cells[3][3:5] == ["400,000 (360,000 … 440,000)", "steps/s"]
 
 
 def test_a_benchmark_that_is_not_on_record_says_how(

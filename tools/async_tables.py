@@ -6,6 +6,8 @@ from typing import Any
 
 from readme_table import ROOT, load, replaced
 
+from headrace.bench.timing import Spread
+
 PAGE = ROOT / "docs" / "async.md"
 CORRECTIONS = ("none", "clip", "vtrace", "decoupled")
 
@@ -21,11 +23,28 @@ def machine_of(document: dict[str, Any]) -> str:
     return f"{machine['cpu']}, {machine['cores']} cores"
 
 
+def number(value: float) -> str:
+    """Four digits, never as a power of ten."""
+    return f"{value:,.4g}" if abs(value) < 1e4 else f"{float(f'{value:.4g}'):,.0f}"
+
+
 def figure(each: dict[str, Any]) -> str:
     """median (least … greatest); a dash for what could not be measured."""
     if each["median"] is None:
         return "-"
-    low, middle, high = (f"{each[k]:,.4g}" for k in ("min", "median", "max"))
+    low, middle, high = (number(each[k]) for k in ("min", "median", "max"))
+    return f"{middle} ({low} … {high})"
+
+
+def times(one: dict[str, Any], other: dict[str, Any]) -> str:
+    """How many times the other, repeat by repeat where the repeats are on record."""
+    if one.get("samples") and other.get("samples"):
+        spread = Spread.of(one["samples"]).over(Spread.of(other["samples"]))
+        found = spread.min, spread.median, spread.max
+    else:
+        pairs = (("min", "max"), ("median", "median"), ("max", "min"))
+        found = tuple(one[mine] / other[theirs] for mine, theirs in pairs)
+    low, middle, high = (f"{value:.3g}" for value in found)
     return f"{middle} ({low} … {high})"
 
 
@@ -61,8 +80,8 @@ def ladder_table(document: dict[str, Any]) -> str:
         "|---|--:|--:|--:|--:|",
     ]
     for at, rung in enumerate(rungs):
-        gains = [rung["median"] / base["median"] for base in (rungs[max(0, at - 1)], rungs[0])]
-        shown = " | ".join(f"{gain:.2f}" for gain in gains) if at else " | "
+        gains = [times(rung, base) for base in (rungs[max(0, at - 1)], rungs[0])]
+        shown = " | ".join(gains) if at else " | "
         score = figure(cells[f"{rung['name']}-return"])
         lines.append(f"| {rung['name']}: {rung['note']} | {figure(rung)} | {shown} | {score} |")
     return "\n".join(lines)
@@ -77,11 +96,10 @@ def overlap_table(document: dict[str, Any]) -> str:
     ]
     for env in dict.fromkeys(each["env"] for each in document["results"]):
         turn, ahead = cells[f"{env}-sync"], cells[f"{env}-async"]
-        ratio = ahead["median"] / turn["median"]
         shown = " | ".join(
             figure({k: each[k] / 1e6 for k in ("min", "median", "max")}) for each in (turn, ahead)
         )
-        lines.append(f"| {env} | {shown} | {ratio:.2f} |")
+        lines.append(f"| {env} | {shown} | {times(ahead, turn)} |")
     return "\n".join(lines)
 
 

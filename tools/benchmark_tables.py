@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from async_tables import figure, machine_of
+from async_tables import figure, machine_of, times
 from readme_table import RESULTS, load
 
 KERNEL = "headrace kernel"
@@ -152,10 +152,7 @@ def kernels(document: Document) -> str:
                 found(document, name=name, impl=impl, threads=many)
                 for impl in ("headrace native", "torch eager", "torch.compile")
             )
-            ratios = [
-                f"{own['median'] / other['median']:.3g}" if own and other else "-"
-                for other in (eager, compiled)
-            ]
+            ratios = [times(own, other) if own and other else "-" for other in (eager, compiled)]
             peak = percent(found(document, name=f"{name}-of-peak", impl="headrace native"))
             took = found(document, name=f"compile-{name}")
             cells = [million(own), million(eager), million(compiled), *ratios]
@@ -170,15 +167,39 @@ def kernels(document: Document) -> str:
     return lines(header, table) + told + chart + source(document)
 
 
+def with_unit(each: Figure) -> tuple[str, str]:
+    """median (least … greatest), and its unit."""
+    if each["value"] is not None and each["unit"].endswith("/s") and each["value"] >= 1e6:
+        return million(each), f"M {each['unit']}"
+    return figure(each), each["unit"]
+
+
+def peers(document: Document) -> str:
+    """headrace and the others, group by group, with how many times as fast headrace is."""
+    own = {
+        each["name"]: each
+        for each in document["results"]
+        if each["impl"] in ("headrace", "headrace VecEnv.step") and each["value"] is not None
+    }
+    table = []
+    for each in document["results"]:
+        ours = own.get(each["name"])
+        ratio = "-"
+        if ours is not None and each["value"] is not None and "headrace" not in each["impl"]:
+            ratio = times(each, ours) if each["unit"] == "s" else times(ours, each)
+        value, unit = with_unit(each)
+        label = [each["name"], each["impl"], str(each["threads"] or "-")]
+        table.append([*label, value, unit, ratio, each["note"]])
+    header = [machine_of(document), "whose", "threads", "median", "unit", "headrace ×", "note"]
+    told = "\n\n*headrace ×*: how many times as fast headrace is, `VecEnv.step` where it steps."
+    return lines(header, table, left=2) + told + source(document)
+
+
 def comparison(document: Document) -> str:
     """Every result by itself: for benchmarks of whose names the page knows nothing."""
     table = []
     for each in document["results"]:
-        value = figure(each) if each["value"] is not None else "-"
-        if each["value"] is not None and each["unit"].endswith("/s") and each["value"] >= 1e6:
-            value, unit = million(each), f"M {each['unit']}"
-        else:
-            unit = each["unit"]
+        value, unit = with_unit(each)
         label = [each["name"], each["impl"], each["env"] or "-", str(each["threads"] or "-")]
         table.append([*label, value, unit, each["note"]])
     header = [machine_of(document), "whose", "environment", "threads", "median", "unit", "note"]
@@ -193,7 +214,7 @@ TABLES: dict[str, tuple[str, Callable[[Document], str]]] = {
     "train": ("train", train),
     "stages": ("presets", stages),
     "kernels": ("kernels", kernels),
-    "peers": ("peers", comparison),
+    "peers": ("peers", peers),
     "vec": ("vec", comparison),
 }
 
