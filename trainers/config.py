@@ -32,6 +32,7 @@ TORCH_ONLY = {
     "bf16": False,
     "compile": False,
     "graphs": False,
+    "encoder": "nature",
     "optimizer": "adam",
 }
 
@@ -103,6 +104,12 @@ class TrainConfig:
         "memory of the policy, as wide as the last of --hidden, behind the layers before it: none, "
         "mingru; or, for torch policies, lstm or gru",
         choices=("none", "lstm", "gru", "mingru"),
+    )
+    encoder: str = setting(
+        "nature",
+        "what makes features of a picture, for torch policies: nature (three convolutions), small "
+        "(two, a third of the time) or resnet (residual ones, several times)",
+        choices=("nature", "small", "resnet"),
     )
     recall: bool = setting(
         False,

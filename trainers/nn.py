@@ -99,10 +99,12 @@ def image_shape(observation_space: spaces.Space) -> tuple[int, int, int] | None:
 
 
 def to_channels_first(obs: Tensor, shape: tuple[int, int, int]) -> Tensor:
-    """Pictures [rows, channels, height, width]; `shape` as `image_shape` gives it."""
+    """Pictures [rows, channels, height, width]; `shape` as `image_shape` gives it. In memory
+    channels lie side by side, which is how convolutions on the CPU are fastest."""
     if obs.dim() == 3:
         return obs.unsqueeze(1)
-    return obs if obs.shape[1:] == shape else obs.permute(0, 3, 1, 2)
+    first = obs if obs.shape[1:] == shape else obs.permute(0, 3, 1, 2)
+    return first.contiguous(memory_format=torch.channels_last)
 
 
 # ---- parts -----------------------------------------------------------------------------------
@@ -189,12 +191,23 @@ class MLP(nn.Module):
         return x
 
 
-class Convolutions(nn.Module):
-    """Pictures to features: the three layers of Mnih et al. (2015) where the picture is large
-    enough for them (36 pixels and more), else two of 3x3 that suit grids."""
+# Layers of convolutions: channels, side of the kernel, stride.
+_LAYERS = {
+    "nature": [(32, 8, 4), (64, 4, 2), (64, 3, 1)],
+    "small": [(16, 8, 4), (32, 4, 2)],
+    "grid": [(32, 3, 1), (32, 3, 1)],
+}
 
-    def __init__(self, observation_space: spaces.Space, size: int = 256) -> None:
-        """size: features that come out.
+
+class Convolutions(nn.Module):
+    """Pictures to features: where the picture is large enough (36 pixels and more) the three layers
+    of Mnih et al. (2015), or the two smaller ones of Mnih et al. (2013), which take a third of the
+    time; else two of 3x3 that suit grids."""
+
+    def __init__(
+        self, observation_space: spaces.Space, size: int = 256, layers: str = "nature"
+    ) -> None:
+        """size: features that come out; layers: "nature" (2015) or "small" (2013).
 
         Raises:
             ArgumentError: the observation is no picture.
@@ -203,14 +216,13 @@ class Convolutions(nn.Module):
         self.shape = _picture(observation_space)
         channels, height, width = self.shape
         large = min(height, width) >= 36
-        plan = [(32, 8, 4), (64, 4, 2), (64, 3, 1)] if large else [(32, 3, 1), (32, 3, 1)]
-        layers: list[nn.Module] = []
-        for out, kernel, stride in plan:
-            layers += [orthogonal(nn.Conv2d(channels, out, kernel, stride)), nn.ReLU()]
+        found: list[nn.Module] = []
+        for out, kernel, stride in _LAYERS[layers if large else "grid"]:
+            found += [orthogonal(nn.Conv2d(channels, out, kernel, stride)), nn.ReLU()]
             height, width = ((side - kernel) // stride + 1 for side in (height, width))
             channels = out
         linear = orthogonal(nn.Linear(channels * height * width, size))
-        self.layers = nn.Sequential(*layers, nn.Flatten(), linear, nn.ReLU())
+        self.layers = nn.Sequential(*found, nn.Flatten(), linear, nn.ReLU())
         self.size = size
 
     def forward(self, obs: Tensor) -> Tensor:

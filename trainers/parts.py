@@ -192,7 +192,10 @@ def torch_policy(config: TrainConfig, spec: EnvSpec, module: Any = None) -> Any:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         made = _module(config, spec, module)
-    return TorchPolicy(spec, made, device=config.device, bf16=config.bf16, threads=config.threads)
+    threads = config.threads or available_cpus()
+    if config.async_:  # the others are the actor's, and those of the processes that it waits for
+        threads = max(1, threads // 2)
+    return TorchPolicy(spec, made, device=config.device, bf16=config.bf16, threads=threads)
 
 
 def require_torch(policy: str) -> None:
@@ -234,17 +237,28 @@ def _default_module(config: TrainConfig, spec: EnvSpec) -> Any:
     from . import nn as blocks
 
     spaces = spec.single_observation_space, spec.single_action_space
-    picture = blocks.image_shape(spec.single_observation_space) is not None
+    encoder: Any = None
+    if blocks.image_shape(spec.single_observation_space) is not None:
+        encoder = (
+            blocks.ResNet(spaces[0])
+            if config.encoder == "resnet"
+            else blocks.Convolutions(spaces[0], layers=config.encoder)
+        )
+    elif config.encoder != "nature":
+        raise ConfigError(
+            f"encoder {config.encoder} is of pictures, and the observation is none: it is "
+            f"{spaces[0]}"
+        )
     if config.memory != "none":
         hidden = config.hidden[:-1] or config.hidden
         module: Any = blocks.Recurrent(
-            *spaces, config.memory, config.hidden[-1], hidden, activation=config.activation
+            *spaces, config.memory, config.hidden[-1], hidden, encoder, config.activation
         )
-    elif picture:
-        module = blocks.CNN(*spaces)
+    elif encoder is not None:
+        module = blocks.CNN(*spaces, encoder)
     else:
         module = blocks.MLP(*spaces, config.hidden, config.activation, config.separate)
-    if config.memory in MEMORIES and not picture:
+    if config.memory in MEMORIES and encoder is None:
         native = native_policy(config, spec)
         start = native.to_tensors(native.weights(native.init(config.seed)))
         module.load_state_dict({name: torch.from_numpy(array) for name, array in start.items()})

@@ -2,13 +2,16 @@
 
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
 import headrace  # noqa: E402
+from headrace.trainers.config import TrainConfig  # noqa: E402
 from headrace.trainers.evaluate import evaluate  # noqa: E402
+from headrace.trainers.parts import torch_policy  # noqa: E402
 from headrace.trainers.run import Run, RunError  # noqa: E402
 from headrace.trainers.settings import ConfigError  # noqa: E402
 
@@ -79,6 +82,41 @@ def test_a_module_object_trains_and_must_be_given_again():
     with pytest.raises(ConfigError, match="name it again, with policy=Linear"):
         evaluate("r")
     assert evaluate("r", policy=module, episodes=3).episodes == 3
+
+
+def test_the_encoder_is_of_pictures():
+    def picture():
+        return gymnasium.wrappers.TransformObservation(
+            gymnasium.make("CartPole-v1"),
+            lambda obs: np.full((3, 40, 36), abs(obs[0]) * 99, np.uint8),
+            gymnasium.spaces.Box(0, 255, (3, 40, 36), np.uint8),
+        )
+
+    few = {"policy": "torch", "steps": 32, "num_envs": 2, "horizon": 8, "threads": 1}
+    layers = {}
+    for encoder in ("nature", "small", "resnet"):
+        run = headrace.train(picture, encoder=encoder, run_dir=encoder, **few).run
+        named = weights(run).items()
+        layers[encoder] = sorted(len(array) for name, array in named if name.endswith("weight"))
+        assert evaluate(run, env=picture, episodes=1).episodes == 1
+    assert layers["nature"] == [1, 2, 32, 64, 64, 256]
+    assert layers["small"] == [1, 2, 16, 32, 256]
+    assert len(layers["resnet"]) == 3 * 5 + 3
+    with pytest.raises(ConfigError, match=r"encoder small is of pictures, .* it is Box\(.*\(4,\)"):
+        headrace.train("cartpole", policy="torch", encoder="small", run_dir="r")
+    with pytest.raises(ConfigError, match="encoder small needs a torch policy"):
+        headrace.train("cartpole", encoder="small", run_dir="r")
+
+
+def test_the_actor_has_threads_of_its_own():
+    """Asynchronously, the learner takes half of them."""
+    spec = headrace.make_vec("cartpole", 1).spec_
+    threads = []
+    for given in ({"threads": 4}, {"threads": 4, "async_": True}, {"threads": 1, "async_": True}):
+        policy = torch_policy(TrainConfig(env="cartpole", policy="torch", **given), spec)
+        policy.use_threads(10**9)
+        threads.append(torch.get_num_threads())
+    assert threads == [4, 2, 1]
 
 
 def test_tensors_of_another_policy_are_refused():
