@@ -38,6 +38,8 @@ def serve(connection: Connection, parent: int) -> None:
 
 def main(handle: int) -> None:
     """A worker in an interpreter of its own; `handle` is its end of the socket."""
+    # `timeout` and schedulers tell all processes to end: the batch's is to save and close first
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     serve(Connection(handle), os.getppid())
 
 

@@ -89,9 +89,20 @@ def test_resume_continues_to_a_larger_budget(capsys):
     assert json.loads(capsys.readouterr().out)["steps"] >= 30_000
 
 
-def start(*argv):
+SLOW = """
+import time
+from gymnasium.envs.classic_control import CartPoleEnv
+
+class Slow(CartPoleEnv):
+    def step(self, action):
+        time.sleep(0.05)
+        return super().step(action)
+"""
+
+
+def start(*argv, env="cartpole"):
     """A training that would last for hours, in a process group of its own."""
-    command = [sys.executable, "-m", "headrace", "train", "cartpole", "--steps", "1e12"]
+    command = [sys.executable, "-m", "headrace", "train", env, "--steps", "1e12"]
     return subprocess.Popen(
         [*command, "--target", "none", "--run-dir", "r", *argv],
         stdout=subprocess.PIPE,
@@ -126,6 +137,24 @@ def test_interrupt_saves_says_where_and_exits_with_130(number, tmp_path):
     assert "--resume r" in err
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_every_process_leaves_the_workers_to_the_run(number, tmp_path):
+    """As a terminal sends SIGINT, and `timeout` SIGTERM."""
+    (tmp_path / "slow.py").write_text(SLOW)
+    process = start("--json", "--num-envs", "4", "--horizon", "8", "--async", env="slow.py:Slow")
+    metrics = tmp_path / "r" / "metrics.jsonl"
+    try:
+        wait_for(lambda: metrics.exists() and metrics.read_text())
+        os.killpg(process.pid, number)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert json.loads(out) == {"interrupted": True, "run": "r"}
+    assert "Traceback" not in err
+    assert f"saved r/checkpoints/{Run.open('r').latest()}" in err
 
 
 def test_interrupt_while_setting_up_exits_with_130(monkeypatch, capsys):
