@@ -15,7 +15,7 @@ from ..trainers.collector import FusedCollector
 from ..trainers.config import DEFAULT_NUM_ENVS, TrainConfig, configure
 from ..trainers.environments import environments
 from ..trainers.learner import NativeLearner
-from ..trainers.parts import native_policy
+from ..trainers.policies import native_policy
 from ..trainers.policy import PolicySpec
 from ..trainers.seeds import TRAINING
 from .matmul import peak, sgemm_peak

@@ -252,7 +252,7 @@ def _field_view(field: FieldSpec, shape: tuple[int, ...] | None, array: np.ndarr
     for size in reversed(shape or ()):
         strides.insert(0, stride)
         stride *= size
-    data = array.view(np.uint8).reshape(len(array), -1)
+    data = array.view(np.uint8).reshape(len(array), array.dtype.itemsize)
     view = data[:, field.offset : field.offset + dtype.itemsize].view(dtype)
     return np.lib.stride_tricks.as_strided(
         view, (len(array), *(shape or ())), (array.strides[0], *strides), writeable=True

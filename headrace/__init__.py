@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .trainers.config import TrainConfig
     from .trainers.evaluate import evaluate
     from .trainers.export import export_policy
+    from .trainers.inference import LoadedPolicy, load_policy
     from .trainers.ppo import PPO, TrainResult
     from .trainers.train import train
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PPO",
     "HeadraceError",
+    "LoadedPolicy",
     "TrainConfig",
     "TrainResult",
     "VecEnv",
@@ -46,6 +48,7 @@ __all__ = [
     "evaluate",
     "export_policy",
     "field",
+    "load_policy",
     "make_vec",
     "maths",
     "numba_env",
@@ -56,6 +59,7 @@ __all__ = [
 # public name: the module that defines it, imported at first use
 _HOMES = {
     "HeadraceError": ".engine.errors",
+    "LoadedPolicy": ".trainers.inference",
     "PPO": ".trainers.ppo",
     "TrainConfig": ".trainers.config",
     "TrainResult": ".trainers.ppo",
@@ -67,6 +71,7 @@ _HOMES = {
     "evaluate": ".trainers.evaluate",
     "export_policy": ".trainers.export",
     "field": ".engine.numba",
+    "load_policy": ".trainers.inference",
     "make_vec": ".engine.make",
     "maths": ".engine.numba",
     "numba_env": ".engine.numba",

@@ -159,10 +159,10 @@ class Watched(Game):
     """The agent of a run acts for all."""
 
     def __init__(self, flags: PlayFlags) -> None:
-        from .trainers.evaluate import EvalConfig, load_agent
+        from .trainers.agent import AgentConfig, load_agent
 
-        config = EvalConfig(run=str(flags.agent), seed=flags.seed, policy=flags.policy)
-        self._agent = load_agent(config, 1, "NextStep")
+        config = AgentConfig(run=str(flags.agent), policy=flags.policy)
+        self._agent = load_agent(config, 1, flags.seed, autoreset_mode="NextStep")
         self.vec = drawable(self._agent.vec, "shown")
 
     def press(self, key: str) -> bool:
@@ -182,8 +182,7 @@ class Watched(Game):
         self._agent.player.ended(np.ones(self.vec.num_envs, np.bool_))
 
     def actions(self) -> Any:
-        buffers = self.vec.buffers
-        return self._agent.player.act(buffers.obs, buffers.arrays.get("mask"), greedy=True)
+        return self._agent.player.act_in(self.vec)
 
     def help(self) -> str:
         return f"the agent of {self._agent.trained.run_dir}   space pause  enter step  q quit"

@@ -12,7 +12,8 @@ import numpy as np
 from .engine.errors import HeadraceError
 from .engine.vector import VecEnv
 from .images import Frame, Pngs, check_video, video
-from .trainers.evaluate import Agent, EvalConfig, load_agent
+from .trainers.agent import Agent, load_agent
+from .trainers.evaluate import EvalConfig
 from .trainers.seeds import EVALUATION, world_seeds
 
 
@@ -37,7 +38,7 @@ def record(
     """
     if to is not None:
         check_video(Path(to))
-    agent = load_agent(config, 1, "NextStep")
+    agent = load_agent(config, 1, config.seed, config.threads, "NextStep")
     with closing(agent.vec), ExitStack() as stack:
         drawable(agent.vec, "recorded")
         sinks = [stack.enter_context(video(Path(to), fps))] if to is not None else []
@@ -69,16 +70,13 @@ def drawable(vec: Any, what: str) -> VecEnv:
 def watch(agent: Agent, config: EvalConfig) -> Iterator[Frame]:
     """Frames of world 0, uint8 [height, width, 3]: its start, and what each step leads to."""
     vec = drawable(agent.vec, "watched")
-    arrays, obs = vec.buffers.arrays, vec.buffers.obs
+    arrays = vec.buffers.arrays
     key = int(world_seeds(config.seed, 1, EVALUATION)[0])
     step = episodes = 0
     yield vec.draw(0)
     while episodes < config.episodes:
         over = bool(arrays["world_over"][0])
-        actions = agent.player.act(
-            obs, arrays.get("mask"), greedy=not config.sample, seed=key, step=step
-        )
-        vec.step(actions)
+        vec.step(agent.player.act_in(vec, greedy=not config.sample, seed=key, step=step))
         if over:
             agent.player.ended(np.ones(vec.num_envs, np.bool_))
         step += not over  # the step after an end only resets, which is none of the evaluation's

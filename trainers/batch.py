@@ -10,60 +10,11 @@ import math
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
-from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from ..engine.errors import ArgumentError, CallOrderError, ClosedError
 from ..engine.vector import VecEnv
-from .policy import PolicySpec
-from .spaces import SpaceCodec, leaf_arrays, spec_of_spaces
-
-Rows = NDArray[np.int64]  # numbers of rows
-
-
-class Codec:
-    """Observations and actions of a vector environment as structs.
-
-    Attributes:
-        spec: EnvSpec of it; made from its spaces where it is no native environment.
-        parts: the codecs of both spaces; None for a native environment.
-    """
-
-    def __init__(self, vec: VectorEnv) -> None:
-        self.parts: tuple[SpaceCodec, SpaceCodec] | None = None
-        if isinstance(vec, VecEnv):
-            self.spec = vec.spec_
-        else:
-            observation = SpaceCodec(vec.single_observation_space, "observation")
-            action = SpaceCodec(vec.single_action_space, "action")
-            self.parts = (observation, action)
-            name = vec.spec.id if vec.spec is not None else "environment"
-            agents = getattr(vec, "agents", 1)
-            self.spec = spec_of_spaces(name, observation, action, agents, has_present=True)
-        self._shapes = PolicySpec.from_env(self.spec, ())
-        space = self.spec.single_action_space
-        self._plain = isinstance(space, spaces.Discrete) and space.start == 0
-
-    def pack(self, obs: Any, rows: Rows | None = None) -> NDArray[np.uint8]:
-        """Obs structs as bytes [k, size] of rows (None: all) of batched observations."""
-        if self.parts is None:
-            structs = self._shapes.obs_structs(obs)
-            structs = structs if rows is None else structs[rows]
-        else:
-            leaves = leaf_arrays(obs)
-            chosen = np.arange(len(leaves[0])) if rows is None else rows
-            structs = self.parts[0].pack(leaves, chosen)
-        return structs.view(np.uint8).reshape(len(structs), -1)
-
-    def actions(self, chosen: NDArray[np.int32]) -> Any:
-        """Actions int32 [k, heads] as a batch of the action space, clipped to its bounds."""
-        if self._plain:
-            return chosen.reshape(-1)
-        structs = self._shapes.action_structs(chosen)
-        if self.parts is not None:
-            return self.parts[1].unpack(structs)
-        return self.spec.view_actions(structs)
+from .codec import Codec, Rows
 
 
 class Batch:
@@ -91,7 +42,7 @@ class Batch:
         self.in_flight = 0
         self.all: Rows = np.arange(self.rows)
         self._whole: Any = None  # actions of all rows, when they are stepped as one
-        self._codec = Codec(vec)
+        self._codec = Codec.of(vec)
         self.spec = self._codec.spec
         arrays, buffers = self.vec.buffers.arrays, self.vec.buffers
         self._native = isinstance(vec, VecEnv)

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 from ..engine.errors import ArgumentError
 from ..engine.registration import registered
+from .codec import Codec
 from .config import OBJECT, TrainConfig, configure, reject_unknown
 from .environments import AnyVecEnv, default_rows, environments, name_of
 from .loggers import require_loggers
-from .parts import check_policy, lasting_policy, require_torch
+from .policies import check_policy, lasting_policy, require_torch
 from .run import LAST, Run, RunError
 from .seeds import TRAINING
 from .session import Session
@@ -88,6 +89,7 @@ def begun(
         else:
             session.run = Run.create(config, config.env.removeprefix(OBJECT))
         session.run.write_config(config, session.build_table())
+        session.run.write_environment(Codec.of(vec))
     except BaseException:
         vec.close()
         raise
@@ -147,6 +149,7 @@ def resumed(
         _restore(session, state, run.checkpoint_path(step))
         _warn_of_build(before, session.build_table())
         run.write_config(config, session.build_table())
+        run.write_environment(Codec.of(vec))
     except BaseException:
         vec.close()
         raise

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import shlex
 import time
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,18 +12,12 @@ from numpy.typing import NDArray
 
 from ..engine._core import MAX_THREADS
 from ..engine.errors import HeadraceError
-from ..engine.vector import VecEnv
 from ._native import StopFlag
-from .batch import Codec
-from .config import TrainConfig, label
-from .environments import AnyVecEnv, environments, name_of, whole_worlds
-from .parts import check_policy, make_player, native_policy
-from .policy import PolicySpec, TensorError
-from .rollout import Stopped, check_masks
-from .run import LAST, Run, RunError, Tensors
+from .agent import AgentConfig, load_agent, objects_in
+from .environments import AnyVecEnv, name_of
+from .rollout import Stopped
 from .seeds import EVALUATION, world_seeds
-from .settings import check, required, setting
-from .trust import check_env, check_wrappers
+from .settings import setting
 
 Returns = NDArray[np.float64]
 
@@ -34,10 +26,9 @@ MAX_STEPS = 100_000  # longest episode that is waited for
 
 
 @dataclasses.dataclass(frozen=True)
-class EvalConfig:
-    """What to measure and how."""
+class EvalConfig(AgentConfig):
+    """Whose agent is measured, and how."""
 
-    run: str = required("the folder of the run, as train printed it")
     episodes: int = setting(100, "how many episodes are played", low=1)
     seed: int = setting(
         0,
@@ -46,22 +37,9 @@ class EvalConfig:
         high=2**63 - 1,
     )
     sample: bool = setting(False, "draw actions from the policy instead of taking the likeliest")
-    checkpoint: str = setting(LAST, "the checkpoint to load: last, best, or its number of steps")
     threads: int | None = setting(
         None, "threads that step (default: every usable CPU)", low=1, high=MAX_THREADS
     )
-    env: str | None = setting(
-        None,
-        "the environment's file, where the run has one of your own with which nobody has trained "
-        "on this computer, or which has changed since",
-    )
-    policy: str | None = setting(
-        None, "the policy's file, net.py:Net, where the run has one of your own"
-    )
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "checkpoint", str(self.checkpoint))  # a number will do
-        check(self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,55 +61,6 @@ class EvalResult:
     seconds: float  # wall time
 
 
-@dataclasses.dataclass(frozen=True)
-class Agent:
-    """The policy of a run and the environments it is to act in, just reset."""
-
-    trained: TrainConfig  # the run's configuration
-    checkpoint: int  # step after which the policy was saved
-    vec: AnyVecEnv
-    player: Any  # has the methods of policy.Player
-
-
-def load_agent(
-    config: EvalConfig,
-    rows: int,
-    autoreset_mode: str = "SameStep",
-    module: Any = None,
-    source: Any = None,
-    verb: str = "eval",
-) -> Agent:
-    """The agent that `config` names, in `rows` environments, rounded up to whole worlds.
-
-    Args:
-        module, source: policy and environment of a run that was given objects of Python.
-        verb: of the command line, for messages.
-
-    Raises:
-        RunError: no run there, no such checkpoint, or a damaged one.
-        ConfigError: the run's policy or environment is code, which must be given again.
-    """
-    folder = Run.open(config.run)
-    trained, _ = folder.read_config()
-    check_policy(trained, config.policy if module is None else trained.policy)
-    quoted = shlex.quote(str(folder.path))
-    given = config.env if source is None else label(source)
-    check_env(trained.env, given, f"headrace {verb} {quoted} --env {{env}}")
-    check_wrappers(trained.wrappers)
-    step = folder.find(config.checkpoint)
-    tensors = folder.load_policy(step)
-    rows = whole_worlds(trained, rows, source)
-    vec = environments(
-        trained, rows, config.threads, config.seed, EVALUATION, autoreset_mode, source=source
-    )
-    try:
-        player = _fitting_player(trained, vec, tensors, folder.checkpoint_path(step), module)
-        return Agent(trained, step, vec, player)
-    except BaseException:
-        vec.close()
-        raise
-
-
 def evaluate(run: str, **given: Any) -> EvalResult:
     """Plays whole episodes with the agent of the run in folder `run`.
 
@@ -150,12 +79,10 @@ def evaluate(run: str, **given: Any) -> EvalResult:
         HeadraceError: episodes that do not end.
     """
     started = time.perf_counter()
-    module, source = (
-        None if isinstance(given.get(name), (str, Path, type(None))) else given.pop(name)
-        for name in ("policy", "env")
-    )
+    module, source = objects_in(given)
     config = EvalConfig(run=str(run), **given)
-    agent = load_agent(config, min(config.episodes, MAX_ENVS), module=module, source=source)
+    rows = min(config.episodes, MAX_ENVS)
+    agent = load_agent(config, rows, config.seed, config.threads, module=module, source=source)
     with closing(agent.vec):
         returns, lengths = play(
             agent.vec, agent.player, config.episodes, config.seed, sample=config.sample
@@ -178,36 +105,6 @@ def evaluate(run: str, **given: Any) -> EvalResult:
     )
 
 
-def _fitting_player(
-    trained: TrainConfig, vec: AnyVecEnv, tensors: Tensors, checkpoint: Path, module: Any
-) -> Any:
-    """The run's policy with its tensors; RunError when they are another's."""
-    if trained.policy == "native":
-        _check_fit(native_policy(trained, Codec(vec).spec), tensors, checkpoint)
-        return make_player(trained, vec, tensors)
-    try:
-        return make_player(trained, vec, tensors, module)
-    except TensorError as error:
-        raise RunError(
-            f"{checkpoint / 'policy.safetensors'} does not fit this run: {error}"
-        ) from None
-
-
-def _check_fit(policy: PolicySpec, tensors: Tensors, checkpoint: Path) -> None:
-    """RunError unless the tensors are a policy of this shape."""
-    shapes: dict[str, tuple[int, ...]] = {name: shape for name, _, shape in policy.tensors}
-    if "obs.mean" in tensors or "obs.scale" in tensors:
-        shapes |= {"obs.mean": (policy.features,), "obs.scale": (policy.features,)}
-    for name, shape in shapes.items():
-        found = tensors.get(name)
-        if found is None or found.shape != shape or found.dtype != np.float32:
-            got = "missing" if found is None else f"{found.dtype} {list(found.shape)}"
-            raise RunError(
-                f"{checkpoint / 'policy.safetensors'} does not fit this run: tensor {name!r} is "
-                f"{got}, expected float32 {list(shape)}"
-            )
-
-
 def play(
     vec: AnyVecEnv,
     player: Any,
@@ -224,17 +121,14 @@ def play(
     others: see EvalConfig.
     """
     tally = _Tally(vec, quota=-(-episodes // vec.num_envs))
-    arrays, obs = vec.buffers.arrays, vec.buffers.obs
+    arrays = vec.buffers.arrays
     key = int(world_seeds(seed, 1, EVALUATION)[0])
     step = 0
     while tally.played.min() < tally.quota:
         if stop is not None and stop.requested:
             raise Stopped
         there = np.array(arrays.get("present", True), np.bool_)
-        mask = arrays.get("mask")
-        if mask is not None and isinstance(vec, VecEnv):  # others have none
-            check_masks(vec.spec_, mask, there, step)
-        actions = player.act(obs, mask, greedy=not sample, seed=key, step=step)
+        actions = player.act_in(vec, greedy=not sample, seed=key, step=step)
         _, rewards, terminated, truncated, _ = vec.step(actions)
         _check_rewards(vec, rewards, step)
         step += 1

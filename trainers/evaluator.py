@@ -8,7 +8,8 @@ from ._native import StopFlag
 from .config import TrainConfig
 from .environments import AnyVecEnv, environments, reset, whole_worlds
 from .evaluate import MAX_ENVS, play
-from .parts import ActorPlayer, make_actor
+from .player import Player
+from .policies import Acting, make_actor
 from .seeds import EVALUATION
 
 
@@ -40,8 +41,8 @@ class Evaluator:
         else:
             reset(self._vec, config.seed, EVALUATION)
         vec = self._vec
-        actor = make_actor(config, self._policy)
-        player = ActorPlayer(vec, actor, self._policy, weights)
+        actor = make_actor(config, self._policy, config.normalize_obs)
+        player = Player(vec, Acting(actor, self._policy, weights))
         returns, lengths = play(vec, player, config.eval_episodes, config.seed, stop=stop)
         return {
             "eval/return": float(returns.mean()),

@@ -25,7 +25,7 @@ from ..engine.errors import ArgumentError
 from ..engine.spec import EnvSpec
 from . import _native, description
 from ._native import Net, Weights
-from .tiles import from_tiles, mask_tiles, to_tiles
+from .tiles import from_tiles, to_tiles
 
 Params = NDArray[np.float32]
 
@@ -265,23 +265,13 @@ class PolicySpec:
         """
         params = np.empty(self.num_params, np.float32)
         for name, offset, shape in self.tensors:
-            if name not in tensors or tensors[name].shape != shape:
-                got = tensors[name].shape if name in tensors else "missing"
-                raise TensorError(f"tensor {name!r} is {got}: expected shape {shape}")
-            params[offset : offset + math.prod(shape)] = tensors[name].ravel()
+            params[offset : offset + math.prod(shape)] = _fitting(tensors, name, shape).ravel()
         plain = self.weights(params)
-        if "obs.mean" not in tensors:
+        if "obs.mean" not in tensors and "obs.scale" not in tensors:
             return plain
-        for name in ("obs.mean", "obs.scale"):
-            if name not in tensors or tensors[name].shape != (self.features,):
-                got = tensors[name].shape if name in tensors else "missing"
-                raise TensorError(f"tensor {name!r} is {got}: expected shape {(self.features,)}")
-        mean, scale = (np.array(tensors[k], np.float32) for k in ("obs.mean", "obs.scale"))
+        names = ("obs.mean", "obs.scale")
+        mean, scale = (_fitting(tensors, name, (self.features,)).copy() for name in names)
         return Weights(plain.params, mean, scale)
-
-    def load(self, tensors: Mapping[str, NDArray[np.float32]]) -> Player:
-        """A policy that plays with saved tensors. Errors as `from_tensors`."""
-        return Player(self, self.from_tensors(tensors))
 
     # ---- running ------------------------------------------------------------------------
 
@@ -305,14 +295,6 @@ class PolicySpec:
         flat = from_tiles(out, rows)
         return flat[:, :-1], flat[:, -1]
 
-    def encode(self, obs: Any, weights: Weights | None = None) -> NDArray[np.float32]:
-        """Encoded rows in tiles [tiles, features, 64] of batched observations (an array or dict
-        of the observation space, or Obs structs), normalised as `weights` say."""
-        x: NDArray[np.float32] = self.net.encode(self.obs_structs(obs))
-        if weights is not None and self._normalizes(weights):
-            self.net.normalize(x, weights.obs_mean, weights.obs_scale, OBS_CLIP)
-        return x
-
     def _normalizes(self, weights: Weights) -> bool:
         return bool(np.any(weights.obs_mean != 0) or np.any(weights.obs_scale != 1))
 
@@ -330,42 +312,11 @@ class PolicySpec:
             view[...] = np.asarray(obs).reshape(view.shape)
         return structs
 
-    def act(
-        self,
-        weights: Weights,
-        obs: Any,
-        mask: NDArray[np.uint8] | None = None,
-        *,
-        greedy: bool = True,
-        seed: int = 0,
-        step: int = 0,
-        state: NDArray[np.float32] | None = None,
-    ) -> Any:
-        """Actions for batched observations, as the batched action space has them.
-
-        Args:
-            weights: of this policy.
-            obs: a batch of the environment's observation space.
-            mask: uint8 [rows, mask_size], 0 where a choice is not allowed; None: all are.
-            greedy: the likeliest action; else one drawn by (seed, row, step) alone.
-            state: what is remembered of the rows in tiles, float32 [tiles, state_size, 64],
-                which goes on to the next step in place; for policies with a memory.
-        """
-        x = self.encode(obs, weights)
-        first = next(iter(obs.values())) if isinstance(obs, Mapping) else obs
-        rows = len(first)
-        out = self.net.forward(weights.params, x, state)
-        tiles = None if mask is None else mask_tiles(mask, self.env.mask_size)
-        key = seed_key(seed)
-        chosen, _ = self.net.sample(weights.params, out, tiles, key, step, greedy)
-        flat = chosen.transpose(0, 2, 1).reshape(-1, len(self.heads))[:rows]
-        return self.env.view_actions(self.action_structs(flat))
-
     def action_structs(self, chosen: NDArray[np.int32]) -> NDArray[Any]:
         """Action structs [rows] of int32 [rows, heads] (floats by their bits), clipped to their
         bounds."""
         structs = np.zeros(len(chosen), self.env.action_dtype)
-        data = structs.view(np.uint8).reshape(len(chosen), -1)
+        data = structs.view(np.uint8).reshape(len(chosen), structs.dtype.itemsize)
         for k, head in enumerate(self.heads):
             column = np.ascontiguousarray(chosen[:, k])
             if not head.size:
@@ -374,25 +325,15 @@ class PolicySpec:
         return structs
 
 
-class Player:
-    """A policy with its weights, and what it remembers of the rows that it plays."""
-
-    def __init__(self, policy: PolicySpec, weights: Weights) -> None:
-        self.policy, self.weights = policy, weights
-        self._state: NDArray[np.float32] | None = None
-
-    def act(self, obs: Any, mask: NDArray[np.uint8] | None = None, **options: Any) -> Any:
-        """Actions for batched observations; options are those of `PolicySpec.act`."""
-        if self.policy.state_size and self._state is None:
-            first = next(iter(obs.values())) if isinstance(obs, Mapping) else obs
-            self._state = to_tiles(np.zeros((len(first), self.policy.state_size), np.float32))
-        return self.policy.act(self.weights, obs, mask, state=self._state, **options)
-
-    def ended(self, rows: NDArray[np.bool_]) -> None:
-        """The episodes of these rows have ended, bool [rows]: nothing is remembered of them."""
-        if self._state is not None:
-            over = np.flatnonzero(rows)
-            self._state[over // _native.TILE, :, over % _native.TILE] = 0.0
+def _fitting(
+    tensors: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, ...]
+) -> NDArray[np.float32]:
+    """A tensor by its name; TensorError where it is not there, or another's."""
+    found = tensors.get(name)
+    if found is None or found.shape != shape or found.dtype != np.float32:
+        got = "missing" if found is None else f"{found.dtype} {list(found.shape)}"
+        raise TensorError(f"tensor {name!r} is {got}, expected float32 {list(shape)}")
+    return found
 
 
 def seed_key(seed: int) -> int:

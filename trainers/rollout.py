@@ -19,17 +19,21 @@ class Stopped(Exception):
 
 
 class MaskError(HeadraceError, ValueError):
-    """An action mask allows nothing to an agent that is to act; `row` and `step` say where."""
+    """An action mask allows nothing to an agent that is to act; `row` and `step` say where (None:
+    nobody counts steps)."""
 
-    def __init__(self, env: str, row: int, step: int) -> None:
+    def __init__(self, env: str, row: int, step: int | None) -> None:
+        at = "" if step is None else f" at step {step}"
         super().__init__(
-            f"environment {env!r}: the action mask of row {row} allows no action at step {step}; "
+            f"environment {env!r}: the action mask of row {row} allows no action{at}; "
             "allow one, or let the agent be absent"
         )
         self.row, self.step = row, step
 
 
-def check_masks(spec: EnvSpec, mask: NDArray[Any], there: NDArray[np.bool_], step: int) -> None:
+def check_masks(
+    spec: EnvSpec, mask: NDArray[Any], there: NDArray[np.bool_], step: int | None
+) -> None:
     """Raises MaskError for the first agent that is to act and whose mask allows nothing.
 
     mask: [rows, mask_size]; there: which agents act, bool, one or [rows]; step: for the message.

@@ -1,6 +1,7 @@
 """The folder of a run: configuration, metrics and checkpoints.
 
     config.toml             the resolved configuration and what was built
+    environment.json        its environment's spaces, see interface.py
     metrics.jsonl           one JSON object a line, see metrics.py
     checkpoints/<step>/     see checkpoint.py
     checkpoints/best.json   which of them is the best, and by what
@@ -13,13 +14,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shlex
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from . import checkpoint
+from ..engine.errors import HeadraceError
+from . import checkpoint, interface
 from .checkpoint import RunError, RunFolderError, Tensors
+from .codec import Codec
 from .config import TrainConfig, read_toml
 from .settings import ConfigError, key, member, settings
 
@@ -101,6 +105,23 @@ class Run:
         except (ConfigError, TypeError) as error:
             raise RunError(f"{file} is damaged: {error}") from None
         return config, build
+
+    def write_environment(self, codec: Codec) -> None:
+        """Writes environment.json: what policies need to know of the environment."""
+        _write_atomically(self.path / "environment.json", interface.to_json(codec).encode())
+
+    def read_environment(self) -> Codec:
+        """What `write_environment` has written. RunError where it is missing or damaged."""
+        file = self.path / "environment.json"
+        try:
+            return interface.from_json(file.read_text())
+        except FileNotFoundError:
+            raise RunError(
+                f"{file} is missing: the run is of a headrace that kept no spaces; "
+                f"headrace train --resume {shlex.quote(str(self.path))} writes it"
+            ) from None
+        except (OSError, ValueError, KeyError, TypeError, HeadraceError) as error:
+            raise RunError(f"{file} is damaged: {error}") from None
 
     def _builds_before(self, build: Mapping[str, str]) -> list[dict[str, str]]:
         """The builds that made the run before this one, the first first."""

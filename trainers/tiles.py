@@ -23,13 +23,3 @@ def to_tiles(x: NDArray[np.float32]) -> NDArray[np.float32]:
 def from_tiles(tiles: NDArray[Any], rows: int) -> NDArray[Any]:
     """The inverse of `to_tiles` for the first `rows` rows."""
     return np.ascontiguousarray(tiles.transpose(0, 2, 1)).reshape(-1, tiles.shape[1])[:rows]
-
-
-def mask_tiles(mask: NDArray[np.uint8], columns: int) -> NDArray[np.uint8]:
-    """Masks [rows, columns] as tiles [tiles, columns, 64]; padding allows everything."""
-    rows = len(mask)
-    tiles = _native.aligned((-(-rows // _native.TILE), columns, _native.TILE), np.uint8)
-    padded = np.ones((len(tiles) * _native.TILE, columns), np.uint8)
-    padded[:rows] = np.asarray(mask).reshape(rows, columns)
-    tiles[:] = padded.reshape(len(tiles), _native.TILE, columns).transpose(0, 2, 1)
-    return tiles

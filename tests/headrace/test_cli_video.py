@@ -44,10 +44,11 @@ def _own_folder(tmp_path, monkeypatch):
 def expected_frames(run: Path, count: int) -> list[np.ndarray]:
     """The first frames of the evaluation's world 0, from its actions."""
     from headrace.recording import watch
-    from headrace.trainers.evaluate import EvalConfig, load_agent
+    from headrace.trainers.agent import load_agent
+    from headrace.trainers.evaluate import EvalConfig
 
     config = EvalConfig(run=str(run))
-    agent = load_agent(config, 1, "NextStep")
+    agent = load_agent(config, 1, autoreset_mode="NextStep")
     return [frame for frame, _ in zip(watch(agent, config), range(count), strict=False)]
 
 

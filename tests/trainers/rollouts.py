@@ -78,6 +78,15 @@ def tiled(rows):
     return rows.reshape(len(rows) // 64, 64, rows.shape[1]).transpose(0, 2, 1)
 
 
+def mask_tiles(mask):
+    """Masks [rows, columns] as tiles [tiles, columns, 64]; padding allows everything."""
+    rows = -len(mask) % _native.TILE
+    padded = np.concatenate([mask, np.ones((rows, mask.shape[1]), np.uint8)])
+    return np.ascontiguousarray(
+        padded.reshape(-1, _native.TILE, mask.shape[1]).transpose(0, 2, 1), np.uint8
+    )
+
+
 def untiled(tiles):
     """[tiles, k, 64] as [tiles * 64, k]."""
     return from_tiles(tiles, len(tiles) * 64)

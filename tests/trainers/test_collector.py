@@ -5,6 +5,7 @@ from pathlib import Path
 import naive
 import numpy as np
 import pytest
+from rollouts import mask_tiles
 
 from headrace import make_vec
 from headrace.engine.errors import ArgumentError, CallOrderError, ClosedError
@@ -13,7 +14,7 @@ from headrace.trainers.collector import FusedCollector
 from headrace.trainers.learner import NativeLearner
 from headrace.trainers.policy import PolicySpec, seed_key
 from headrace.trainers.rollout import MaskError, NonFiniteError, Stopped
-from headrace.trainers.tiles import from_tiles, mask_tiles, to_tiles
+from headrace.trainers.tiles import from_tiles, to_tiles
 
 ENGINE = Path(__file__).parents[1] / "engine" / "worlds"
 HERE = Path(__file__).parent / "worlds"
@@ -104,7 +105,7 @@ def test_a_rollout_is_what_step_gives(name, num_envs):
                 stored = by_row(ro.mask, ro, agents)[t, :rows]
                 np.testing.assert_array_equal(stored, mask)
             out = policy.net.forward(params, to_tiles(np.ascontiguousarray(got["obs"][t])))
-            tiles = None if mask is None else mask_tiles(mask, spec.mask_size)
+            tiles = None if mask is None else mask_tiles(mask)
             actions, logp = policy.net.sample(params, out, tiles, seed_key(3), step, False)
             np.testing.assert_array_equal(got["actions"][t], from_tiles(actions, rows))
             np.testing.assert_array_equal(got["logp"][t], logp.reshape(-1)[:rows])

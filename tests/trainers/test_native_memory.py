@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from rollouts import random_rollout
 from test_loss import OPTIONS, make_learner, torch_loss
-from test_policy import LEVELS, at_level, random_params
+from test_policy import LEVELS, at_level
 
 from headrace.engine import _core
 from headrace.engine._core import pool_api
@@ -247,21 +247,3 @@ def test_impossible_memories_are_refused(options, message):
     spec = naive.make_spec([naive.field("x")], [naive.field("a", "int32", choices=2)])
     with pytest.raises(ArgumentError, match=message):
         PolicySpec.from_env(spec, **options)
-
-
-def test_a_player_remembers_and_forgets():
-    policy = naive.make_policy(2, [5], (8, 6), memory="mingru")
-    rng = np.random.default_rng(0)
-    params = random_params(policy, rng)
-    player = policy.load(policy.to_tensors(policy.weights(params)))
-    state = np.zeros((70, 6), np.float32)
-    for _ in range(6):
-        obs = rng.standard_normal((70, 2)).astype(np.float32)
-        logits, _ = policy.forward(params, obs, state)
-        np.testing.assert_array_equal(player.act(obs), logits.argmax(1))
-        over = rng.random(70) < 0.3
-        player.ended(over)
-        state[over] = 0.0
-    assert np.abs(state).max() > 0.1
-    with pytest.raises(ArgumentError, match="state must be"):
-        policy.act(player.weights, obs)

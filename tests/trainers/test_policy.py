@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rollouts import mask_tiles
 
 from headrace.engine.errors import ArgumentError
 from headrace.trainers import _native
 from headrace.trainers.policy import PolicySpec, seed_key
-from headrace.trainers.tiles import from_tiles, mask_tiles, to_tiles
+from headrace.trainers.tiles import from_tiles, to_tiles
 
 LEVELS = ["base", "v3", "v4"]
 
@@ -228,7 +229,7 @@ def test_tiles_and_rows_are_inverse():
 def sampled(policy, params, out, mask, key, step, greedy=False):
     """Actions as numbers [rows, heads] and their log-probabilities, from outputs [rows, ...]."""
     rows = len(out)
-    tiles = None if mask is None else mask_tiles(mask, policy.env.mask_size)
+    tiles = None if mask is None else mask_tiles(mask)
     actions, logp = policy.net.sample(params, to_tiles(out), tiles, key, step, greedy)
     bits = from_tiles(actions, rows)
     numbers = bits.astype(np.float64)
@@ -337,31 +338,3 @@ def test_greedy_takes_the_likeliest_allowed():
     mask = np.array([[1, 1, 1], [1, 0, 1], [1, 0, 0]], np.uint8)
     actions, _ = sampled(policy, params, out, mask, 1, 1, greedy=True)
     np.testing.assert_array_equal(actions, [[1, 0.25], [2, 0.25], [0, 0.25]])
-
-
-def test_act_gives_actions_of_the_space():
-    actions = [naive.field("gear", "int32", choices=4), naive.field("gas", shape=(2,), high=0.5)]
-    spec = naive.make_spec([naive.field("x", shape=(3,))], actions)
-    policy = PolicySpec.from_env(spec, (8,))
-    params = policy.init(0)
-    naive.named(policy, params)["policy.bias"][:] = [0, 0, 5, 0, 0.75, -0.25]
-    obs = np.zeros((70, 3), np.float32)
-    acted = policy.act(policy.weights(params), obs)
-    assert np.all(acted["gear"] == 2)
-    np.testing.assert_array_equal(acted["gas"], np.tile(np.float32([0.5, -0.25]), (70, 1)))
-    weights = policy.weights(params)
-    drawn = policy.act(weights, obs, greedy=False, seed=1, step=2)
-    assert len(np.unique(drawn["gas"][:, 1])) > 25
-    assert drawn["gas"].max() <= 0.5
-    one = policy.act(weights, obs[:5], greedy=False, seed=1, step=2)
-    np.testing.assert_array_equal(one["gas"], drawn["gas"][:5])
-
-
-def test_act_normalises():
-    spec = naive.make_spec([naive.field("x", shape=(2,))], [naive.field("a", high=100, low=-100)])
-    policy = PolicySpec.from_env(spec, ())
-    params = np.zeros(policy.num_params, np.float32)
-    naive.named(policy, params)["policy.weight"][:] = [[1, 1]]
-    weights = _native.Weights(params, np.float32([1, 2]), np.float32([2, 100]))
-    acted = policy.act(weights, np.float32([[3, 2.01], [1, 50]]))
-    np.testing.assert_allclose(acted[:, 0], [4 + 1, 10], rtol=1e-4)

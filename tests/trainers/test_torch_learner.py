@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 from test_collector import GAMMA, LAMBDA, environments  # noqa: E402
 
 from headrace.engine.errors import ArgumentError  # noqa: E402
-from headrace.trainers import parts  # noqa: E402
+from headrace.trainers import policies  # noqa: E402
 from headrace.trainers.batch import Batch  # noqa: E402
 from headrace.trainers.collector import FusedCollector  # noqa: E402
 from headrace.trainers.config import TrainConfig  # noqa: E402
@@ -30,7 +30,7 @@ def torch_parts(vec, horizon=12, normalize=False, seed=3, separate=False, fill=1
         env="x", policy="torch", hidden=HIDDEN, seed=seed, separate=separate, **settings
     )
     batch = Batch(vec)
-    policy = parts.torch_policy(config, batch.spec)
+    policy = policies.torch_policy(config, batch.spec)
     actor = TorchActor(policy, normalize_obs=normalize, compiled=config.compile)
     collector = SteppedCollector(
         batch, actor, horizon=horizon, gamma=GAMMA, gae_lambda=LAMBDA, seed=seed, fill=fill,

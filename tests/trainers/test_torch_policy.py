@@ -12,7 +12,7 @@ from test_collector import environments  # noqa: E402
 
 from headrace import make_vec  # noqa: E402
 from headrace.engine.errors import ArgumentError  # noqa: E402
-from headrace.trainers import nn, parts  # noqa: E402
+from headrace.trainers import nn, policies  # noqa: E402
 from headrace.trainers.config import TrainConfig  # noqa: E402
 from headrace.trainers.policy import PolicySpec, TensorError  # noqa: E402
 from headrace.trainers.settings import ConfigError  # noqa: E402
@@ -62,7 +62,7 @@ def test_pictures_keep_their_shape_and_scale():
 def test_an_mlp_starts_from_the_weights_of_the_native_one(name, separate):
     vec = environments(name, 1)
     config = TrainConfig(env=name, policy="torch", hidden=(16, 8), separate=separate, seed=5)
-    policy = parts.torch_policy(config, vec.spec_)
+    policy = policies.torch_policy(config, vec.spec_)
     native = PolicySpec.from_env(vec.spec_, (16, 8), separate=separate)
     params = native.init(5)
     named = policy.to_tensors(policy.weights())
@@ -83,7 +83,7 @@ def test_seed_decides_the_first_weights_of_every_default():
     spec = spec_of(SPOT)
     for settings in ({}, {"memory": "lstm"}):
         made = [
-            parts.torch_policy(TrainConfig(env="x", policy="torch", seed=s, **settings), spec)
+            policies.torch_policy(TrainConfig(env="x", policy="torch", seed=s, **settings), spec)
             for s in (1, 1, 2)
         ]
         first, again, other = (
@@ -94,7 +94,7 @@ def test_seed_decides_the_first_weights_of_every_default():
 
 
 def test_tensors_come_back():
-    policy = parts.torch_policy(TrainConfig(env="x", policy="torch"), spec_of("cartpole"))
+    policy = policies.torch_policy(TrainConfig(env="x", policy="torch"), spec_of("cartpole"))
     weights = policy.weights(obs_mean=np.float32([1, 2, 3, 4]))
     tensors = policy.to_tensors(weights)
     back = policy.from_tensors(tensors)
@@ -176,9 +176,9 @@ def test_a_device_that_is_not_there_is_one_sentence():
 
 
 def test_without_torch_there_is_one_sentence(monkeypatch):
-    monkeypatch.setattr(parts.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(policies.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"needs PyTorch.*pip install headrace\[torch\]"):
-        parts.require_torch("torch")
+        policies.require_torch("torch")
 
 
 def test_building_blocks_are_loaded_when_asked_for(monkeypatch):
@@ -204,13 +204,13 @@ def test_a_file_without_the_class_is_one_sentence(tmp_path, text, sentence):
     if text != "nothing":
         path.write_text("class Net:\n    pass\n" + ("1 / 0\n" if text == "broken" else ""))
     with pytest.raises(ConfigError, match=sentence):
-        parts.class_in(f"{path}:{text}")
+        policies.class_in(f"{path}:{text}")
 
 
 def test_what_makes_no_module_is_named():
     config = TrainConfig(env="x", policy="object:thing")
     with pytest.raises(ConfigError, match="made a int: expected a torch"):
-        parts.torch_policy(config, spec_of("cartpole"), lambda obs, act: 3)
+        policies.torch_policy(config, spec_of("cartpole"), lambda obs, act: 3)
 
 
 # ---- building blocks --------------------------------------------------------------------------

@@ -13,22 +13,20 @@ from pathlib import Path
 from typing import Any
 
 from ...engine.errors import ArgumentError, HeadraceError
-from ..batch import Codec
+from ..agent import AgentConfig, load_agent, objects_in
+from ..codec import Codec
 from ..environments import name_of
-from ..evaluate import EvalConfig, load_agent
 from ..policy import PolicySpec
-from ..run import LAST
-from ..settings import ConfigError, check, required, setting
+from ..settings import ConfigError, setting
 from . import c_header, network, ports
 
 FORMATS = {"onnx": ".onnx", "c": ".h"}  # with the ending of the file
 
 
 @dataclasses.dataclass(frozen=True)
-class ExportConfig:
+class ExportConfig(AgentConfig):
     """What to export and where to."""
 
-    run: str = required("the folder of the run, as train printed it")
     format: str = setting(
         "onnx", "onnx, or c: one header that depends on nothing", choices=tuple(FORMATS)
     )
@@ -38,19 +36,9 @@ class ExportConfig:
     name: str | None = setting(
         None, "begins every name in the C header (default: <environment>_policy)"
     )
-    checkpoint: str = setting(LAST, "the checkpoint to load: last, best, or its number of steps")
-    env: str | None = setting(
-        None,
-        "the environment's file, where the run has one of your own with which nobody has trained "
-        "on this computer, or which has changed since",
-    )
-    policy: str | None = setting(
-        None, "the policy's file, net.py:Net, where the run has one of your own"
-    )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "checkpoint", str(self.checkpoint))  # a number will do
-        check(self)
+        super().__post_init__()
         if self.name is not None and c_header.identifier(self.name) != self.name:
             raise ConfigError(
                 f"name is {self.name!r}: expected a name that C accepts, such as my_policy"
@@ -87,19 +75,13 @@ def export_policy(run: str, **given: Any) -> ExportResult:
         HeadraceError: a policy that the format cannot hold, a package that is missing, or a file
             that cannot be written.
     """
-    module, source = (
-        None if isinstance(given.get(name), (str, Path, type(None))) else given.pop(name)
-        for name in ("policy", "env")
-    )
+    module, source = objects_in(given)
     config = ExportConfig(run=str(run), **given)
     if config.format == "onnx" and find_spec("onnx") is None:
         raise HeadraceError("format onnx needs the package onnx: pip install headrace[onnx]")
-    chosen = EvalConfig(
-        run=config.run, checkpoint=config.checkpoint, env=config.env, policy=config.policy
-    )
-    agent = load_agent(chosen, 1, module=module, source=source, verb="export")
+    agent = load_agent(config, 1, module=module, source=source, verb="export")
     with closing(agent.vec):
-        codec, player = Codec(agent.vec), agent.player
+        codec, player = Codec.of(agent.vec), agent.player
         name = config.name or c_header.identifier(f"{name_of(agent.vec)}_policy".lower())
         about = (
             f"A policy for the environment {codec.spec.name}, after {agent.checkpoint} steps of "

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from gymnasium import spaces
 
 from ...engine.spec import FieldSpec
-from ..batch import Codec
+from ..codec import Codec
 from ..spaces import SpaceCodec
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.trainers.batch import Codec
+from headrace.trainers.codec import Codec
 from headrace.trainers.export.ports import Port, ports_of
 from headrace.trainers.spaces import leaf_arrays
 

@@ -12,9 +12,10 @@ from gymnasium import spaces
 import headrace
 from headrace.engine.errors import ArgumentError, HeadraceError
 from headrace.trainers.actor import NativeActor
-from headrace.trainers.batch import Codec
+from headrace.trainers.codec import Codec
 from headrace.trainers.export import rendered
-from headrace.trainers.parts import ActorPlayer
+from headrace.trainers.player import Player
+from headrace.trainers.policies import Acting
 from headrace.trainers.policy import PolicySpec
 from headrace.trainers.settings import ConfigError
 from headrace.trainers.tiles import from_tiles
@@ -70,7 +71,7 @@ def _folder(tmp_path, monkeypatch):
 
 def native(vec, hidden=(16, 16), *, normalized=True, **shape):
     """A native policy with random weights, ready to play."""
-    policy = PolicySpec.from_env(Codec(vec).spec, hidden, **shape)
+    policy = PolicySpec.from_env(Codec.of(vec).spec, hidden, **shape)
     rng = np.random.default_rng(3)
     tensors = policy.to_tensors(policy.weights(rng.normal(0, 0.7, policy.num_params)))
     for name, tensor in tensors.items():
@@ -78,13 +79,13 @@ def native(vec, hidden=(16, 16), *, normalized=True, **shape):
     if normalized:
         tensors["obs.mean"], tensors["obs.scale"] = moments(vec, policy)
     actor = NativeActor(policy, normalize_obs=normalized)
-    return ActorPlayer(vec, actor, policy, policy.from_tensors(tensors))
+    return Player(vec, Acting(actor, policy, policy.from_tensors(tensors)))
 
 
 def moments(vec, policy):
     """Mean and 1 / deviation of encoded observations, so that choices differ."""
     vec.reset(seed=7)
-    x = from_tiles(policy.net.encode(Codec(vec).pack(vec.buffers.obs)), vec.num_envs)
+    x = from_tiles(policy.net.encode(Codec.of(vec).pack(vec.buffers.obs)), vec.num_envs)
     return x.mean(0), 1.0 / (x.std(0) + np.float32(0.01))
 
 
@@ -94,7 +95,7 @@ def of_torch(vec, make, noise=0.3):
     from headrace.trainers.torch_policy import TorchActor, TorchPolicy
 
     torch.manual_seed(1)
-    spec = Codec(vec).spec
+    spec = Codec.of(vec).spec
     module = make(spec.single_observation_space, spec.single_action_space)
     with torch.no_grad():
         for parameter in module.parameters():
@@ -102,12 +103,12 @@ def of_torch(vec, make, noise=0.3):
     policy = TorchPolicy(spec, module)
     mean, scale = moments(vec, PolicySpec.from_env(spec, ()))
     actor = TorchActor(policy, normalize_obs=True)
-    return ActorPlayer(vec, actor, policy, policy.weights(obs_mean=mean, obs_scale=scale))
+    return Player(vec, Acting(actor, policy, policy.weights(obs_mean=mean, obs_scale=scale)))
 
 
 def runner(player, vec, form):
     """The policy as a file of this format, to be run."""
-    codec = Codec(vec)
+    codec = Codec.of(vec)
     file = Path(FORMATS[form])
     file.write_bytes(rendered(codec, player.policy, player.weights, form, "policy"))
     if form == "onnx":
@@ -121,7 +122,7 @@ def runner(player, vec, form):
 
 def agree(player, vec, form, steps=5):
     """Plays some steps with a policy and with its file: equal choices, near numbers."""
-    codec, run = Codec(vec), runner(player, vec, form)
+    codec, run = Codec.of(vec), runner(player, vec, form)
     state = np.zeros((vec.num_envs, getattr(player.policy, "state_size", 0)), np.float32)
     masks, chosen = vec.buffers.arrays.get("mask"), []
     vec.reset(seed=5)
@@ -261,7 +262,7 @@ def test_weights_that_are_not_finite_are_refused(form):
 @pytest.mark.parametrize("env", ["tetris", str(WORLDS / "pick.c")])
 def test_the_header_is_cpp_too(env):
     with made(env, 64) as vec:
-        player, codec = native(vec), Codec(vec)
+        player, codec = native(vec), Codec.of(vec)
         Path("policy.h").write_bytes(rendered(codec, player.policy, player.weights, "c", "policy"))
         Header(Path("policy.h"), "policy", codec, codec.spec.mask_size, 0, "c++")
 
@@ -269,7 +270,7 @@ def test_the_header_is_cpp_too(env):
 def test_the_reference_evaluator_agrees_with_the_runtime():
     pytest.importorskip("onnxruntime")
     with made(str(WORLDS / "pick.c")) as vec:
-        player, codec = native(vec), Codec(vec)
+        player, codec = native(vec), Codec.of(vec)
         runner(player, vec, "onnx")
         mask = vec.buffers.arrays["mask"].view(np.uint8)
         arrays, none = by_space(codec, vec.buffers.obs), np.zeros((ROWS, 0), np.float32)

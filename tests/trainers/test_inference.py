@@ -1,0 +1,411 @@
+"""Policies that act by themselves: as evaluation has them act, on whatever they are given."""
+
+import json
+import re
+import subprocess
+import sys
+from collections import OrderedDict
+from contextlib import closing
+from pathlib import Path
+
+import gymnasium
+import naive
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import headrace
+from headrace.engine.errors import ArgumentError
+from headrace.trainers import interface
+from headrace.trainers.actor import NativeActor
+from headrace.trainers.agent import AgentConfig, load_agent
+from headrace.trainers.codec import Codec
+from headrace.trainers.inference import LoadedPolicy, load_policy
+from headrace.trainers.policies import Acting
+from headrace.trainers.policy import PolicySpec
+from headrace.trainers.rollout import MaskError
+from headrace.trainers.run import RunError
+from headrace.trainers.settings import ConfigError
+
+STRUCTURED = spaces.Dict(
+    {
+        "where": spaces.Tuple((spaces.Discrete(7, start=-3), spaces.MultiDiscrete([3, 4]))),
+        "lamp": spaces.MultiBinary(5),
+        "picture": spaces.Box(0, 255, (4, 3), np.uint8),
+        "speed": spaces.Box(-1.0, 1.0, (), np.float64),
+    }
+)
+
+
+class Structured(gymnasium.Env):
+    """Observes and is told values of every kind of space; what it observes follows from both."""
+
+    observation_space = action_space = STRUCTURED
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.observation_space.seed(seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        assert action in self.action_space
+        seen = self.observation_space.sample()
+        return {**seen, "lamp": action["lamp"]}, 0.0, bool(seen["lamp"][0]), False, {}
+
+
+FEW = {"steps": 1, "horizon": 4, "target": None}
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HEADRACE_DATA_DIR", str(tmp_path / "data"))
+
+
+def trained(env, **settings):
+    """The folder of a run that has learned nothing much."""
+    return headrace.train(env, run_dir="r", **{**FEW, **settings}).run
+
+
+# ---- as evaluation has it -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("env", "settings"),
+    [
+        ("cartpole", {"lr": 0.1}),
+        ("pendulum", {}),
+        ("game_2048", {}),  # with action masks
+        ("squared", {"separate": True}),
+        ("memory", {"memory": "mingru", "hidden": (8, 8)}),
+        ("foraging", {"memory": "mingru"}),  # several agents
+        ("cartpole", {"policy": "torch", "normalize_obs": True}),
+        ("game_2048", {"policy": "torch"}),
+        ("memory", {"policy": "torch", "memory": "lstm"}),
+        (Structured, {"num_envs": 4}),  # a Dict with a Tuple in it, in Python
+        (Structured, {"num_envs": 4, "policy": "torch", "memory": "gru"}),
+    ],
+)
+def test_it_acts_as_evaluation_has_it_act(env, settings):
+    if settings.get("policy") == "torch":
+        pytest.importorskip("torch")
+    run = trained(env, **settings)
+    source = None if isinstance(env, str) else env
+    agent = load_agent(AgentConfig(run), 66 if source is None else 3, seed=5, source=source)
+    policy = load_policy(run)
+    assert policy.steps == agent.checkpoint
+    assert policy.observation_space == agent.vec.single_observation_space
+    assert policy.action_space == agent.vec.single_action_space
+    with closing(agent.vec) as vec:
+        state, done = policy.initial_state(vec.num_envs), None
+        for _ in range(30):
+            mask = vec.buffers.arrays.get("mask")
+            acted = policy.act(vec.buffers.obs, state, episode_start=done, mask=mask)
+            own = agent.player.act_in(vec)
+            assert_equal(acted, own)
+            _, _, terminated, truncated, _ = vec.step(own)
+            done = terminated | truncated
+            agent.player.ended(done)
+    assert (policy.state_size > 0) == ("memory" in settings)
+
+
+def assert_equal(one, other):
+    """The same nested arrays."""
+    if isinstance(one, (dict, tuple)):
+        keys = one if isinstance(one, dict) else range(len(one))
+        assert type(one) is type(other)
+        assert len(one) == len(other)
+        for key in keys:
+            assert_equal(one[key], other[key])
+    else:
+        np.testing.assert_array_equal(one, other)
+
+
+# ---- what it is given -------------------------------------------------------------------------
+
+
+def made(obs, actions, hidden=(8,), *, noise=1.0, masked=False, **shape):
+    """A LoadedPolicy with random weights over fields (see naive.field)."""
+    spec = naive.make_spec(obs, actions, masked=masked)
+    policy = PolicySpec.from_env(spec, hidden, **shape)
+    params = np.float32(np.random.default_rng(0).normal(0, noise, policy.num_params))
+    acting = Acting(NativeActor(policy), policy, policy.weights(params))
+    return LoadedPolicy(Codec(spec), acting, 0, seed=1), policy, params
+
+
+PICK = [naive.field("a", "int32", choices=3)]
+
+
+@pytest.mark.parametrize("memory", ["none", "mingru"])
+def test_batches_of_any_size_and_single_observations(memory):
+    policy, _, _ = made([naive.field("x", shape=(4,))], PICK, memory=memory)
+    obs = np.random.default_rng(1).normal(size=(130, 4)).astype(np.float32)
+    whole = policy.initial_state(130)
+    alone = [policy.initial_state() for _ in range(3)]
+    part = policy.initial_state(70)
+    for _ in range(3):
+        acted = policy.act(obs, whole)
+        assert acted.shape == (130,)
+        np.testing.assert_array_equal(policy.act(obs[:70], part), acted[:70])
+        for row, state in enumerate(alone):
+            action = policy.act(obs[row], state)
+            assert action == acted[row]
+            assert action in policy.action_space
+            np.testing.assert_array_equal(state, whole[row])
+    assert policy.act(obs[:0], policy.initial_state(0)).shape == (0,)
+    assert (np.abs(whole).sum() > 0) == (memory == "mingru")
+
+
+def test_what_is_remembered_goes_on_and_is_forgotten():
+    policy, spec, params = made([naive.field("x", shape=(2,))], PICK, (8, 6), memory="mingru")
+    rng = np.random.default_rng(0)
+    state, own = policy.initial_state(70), np.zeros((70, 6), np.float32)
+    over = np.zeros(70, np.bool_)
+    for _ in range(6):
+        obs = rng.standard_normal((70, 2)).astype(np.float32)
+        own[over] = 0.0
+        logits, _ = spec.forward(params, obs, own)
+        acted = policy.act(obs, state, episode_start=over)
+        np.testing.assert_array_equal(acted, logits.argmax(1))
+        np.testing.assert_array_equal(state, own)
+        over = rng.random(70) < 0.3
+    assert np.abs(own).max() > 0.1
+
+
+def test_numbers_are_clipped_to_their_bounds_and_members_are_found_by_name():
+    actions = [naive.field("gear", "int32", choices=4), naive.field("gas", shape=(2,), high=0.5)]
+    obs = [naive.field("where", "int32", choices=5), naive.field("x", shape=(3,))]
+    policy, spec, params = made(obs, actions, ())
+    naive.named(spec, params)["policy.weight"][:] = 0.0
+    naive.named(spec, params)["policy.bias"][:] = [0, 0, 5, 0, 0.75, -0.25]
+    policy._weights = spec.weights(params)
+    given = {"x": np.zeros((70, 3)), "where": np.arange(70) % 5}  # in another order, as float64
+    acted = policy.act(given)
+    assert np.all(acted["gear"] == 2)
+    np.testing.assert_array_equal(acted["gas"], np.tile(np.float32([0.5, -0.25]), (70, 1)))
+    drawn = policy.act(given, deterministic=False)
+    assert len(np.unique(drawn["gas"][:, 1])) > 25
+    assert drawn["gas"].max() <= 0.5
+    one = policy.act({"x": [0, 0, 0], "where": 3})
+    assert one["gear"] == 2
+    np.testing.assert_array_equal(one["gas"], np.float32([0.5, -0.25]))
+
+
+def test_draws_are_the_policys_and_belong_to_the_generator():
+    policy, spec, params = made([naive.field("x", shape=(2,))], PICK)
+    obs = np.tile(np.float32([0.3, -1.0]), (20_000, 1))
+    logits, _ = spec.forward(params, obs[:1])
+    wanted = np.exp(naive.log_softmax(logits.astype(float), np.True_))[0]
+    drawn = policy.act(obs, deterministic=False, rng=np.random.default_rng(4))
+    np.testing.assert_allclose(np.bincount(drawn, minlength=3) / len(drawn), wanted, atol=0.015)
+    again = policy.act(obs, deterministic=False, rng=np.random.default_rng(4))
+    np.testing.assert_array_equal(again, drawn)
+    generator = np.random.default_rng(4)
+    first, second = (policy.act(obs, deterministic=False, rng=generator) for _ in range(2))
+    np.testing.assert_array_equal(first, drawn)
+    assert (second != drawn).mean() > 0.1
+    own = [made([naive.field("x", shape=(2,))], PICK)[0] for _ in range(2)]  # of the same seed
+    for _ in range(2):
+        one, other = (each.act(obs, deterministic=False) for each in own)
+        np.testing.assert_array_equal(one, other)
+
+
+def test_masks_are_kept_to():
+    policy, _, _ = made([naive.field("x", shape=(2,))], PICK, masked=True)
+    obs = np.random.default_rng(1).normal(size=(90, 2)).astype(np.float32)
+    mask = np.zeros((90, 3), np.int8)
+    mask[np.arange(90), np.arange(90) % 3] = 1
+    for deterministic in (True, False):
+        acted = policy.act(obs, mask=mask, deterministic=deterministic)
+        np.testing.assert_array_equal(acted, np.arange(90) % 3)
+    assert policy.act(obs[0], mask=[False, False, True]) == 2
+    mask[7] = 0
+    with pytest.raises(MaskError, match="mask of row 7 allows no action; allow one"):
+        policy.act(obs, mask=mask)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"observations": np.zeros(3)}, r"observations has shape \(3,\) and dtype float64: "
+         r"expected numbers of shape \(2,\), or \(rows, 2\) for a batch"),
+        ({"observations": ["a", "b"]}, "observations has shape .* expected numbers"),
+        ({"observations": np.zeros((5, 2))}, r"state is missing: .* policy.initial_state\(5\)"),
+        ({"observations": np.zeros(2)}, r"state is missing: .* policy.initial_state\(\)"),
+        ({"observations": np.zeros((5, 2)), "state": np.zeros((4, 6), np.float32)},
+         r"state is float32 \(4, 6\): expected float32 \(5, 6\)"),
+        ({"observations": np.zeros((5, 2)), "state": [[0.0] * 6] * 5}, "state is list"),
+        ({"observations": np.zeros((5, 2)), "state": np.zeros((5, 6), np.float32),
+          "episode_start": [True]}, r"episode_start has shape \(1,\): expected \(5,\)"),
+        ({"observations": np.zeros((5, 2)), "state": np.zeros((5, 6), np.float32),
+          "mask": np.ones((5, 3))}, "mask is given, but 'made' has no action masks"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_named(given, message):
+    policy, _, _ = made([naive.field("x", shape=(2,))], PICK, (8, 6), memory="mingru")
+    with pytest.raises(ArgumentError, match=message):
+        policy.act(**given)
+
+
+def test_members_that_do_not_fit_are_named():
+    obs = [naive.field("where", "int32", choices=5), naive.field("x", shape=(3,))]
+    policy, _, _ = made(obs, PICK, masked=True)
+    good = {"where": np.zeros(4, np.int64), "x": np.zeros((4, 3))}
+    assert policy.act(good).shape == (4,)
+    for given, message in [
+        ({"x": good["x"]}, "observations has 'x': expected a dict of 'where', 'x'"),
+        (good["x"], "observations is ndarray: expected a dict of 'where', 'x'"),
+        ({**good, "x": np.zeros((3, 3))}, r"observations\['x'\] has shape \(3, 3\)"),
+        (
+            {**good, "where": np.full(4, 0.5)},
+            r"observations\['where'\] has dtype float64: .* int32",
+        ),
+    ]:
+        with pytest.raises(ArgumentError, match=message):
+            policy.act(given)
+    with pytest.raises(ArgumentError, match=r"mask has shape \(4, 2\): expected \(4, 3\)"):
+        policy.act(good, mask=np.ones((4, 2)))
+
+
+# ---- what is loaded ------------------------------------------------------------------------
+
+
+ALONE = """
+import sys
+import numpy as np
+import headrace
+policy = headrace.load_policy("r")
+print(int(policy.act(np.float32([0.5, 0.0]))))
+loaded = {name.removeprefix("headrace.") for name in sys.modules if name.startswith("headrace.")}
+parts = "session ppo learner collector pipeline stepped torch_learner environments evaluate"
+print(sorted(loaded & {f"trainers.{part}" for part in parts.split()}), "torch" in sys.modules)
+"""
+
+
+def test_neither_trainer_nor_environment_is_loaded(point, tmp_path):
+    file = tmp_path / "own.c"
+    file.write_text(point.read_text())
+    run = trained(str(file))
+    expected = int(load_policy(run).act(np.float32([0.5, 0.0])))
+    file.unlink()  # it cannot be made any more
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert done.stdout.split("\n") == [str(expected), "[] False", ""]
+
+
+def test_code_of_ones_own_is_named_again(tmp_path):
+    torch = pytest.importorskip("torch")
+    (tmp_path / "net.py").write_text("from headrace import nn\nNet = nn.MLP\n")
+    run = trained("cartpole", policy="net.py:Net")
+    with pytest.raises(ConfigError, match=r"name it again, with --policy .*net.py:Net, or in Pyth"):
+        load_policy(run)
+    obs = np.random.default_rng(0).normal(size=(9, 4)).astype(np.float32)
+    acted = load_policy(run, policy="net.py:Net").act(obs)
+    from headrace import nn
+
+    np.testing.assert_array_equal(load_policy(run, policy=nn.MLP).act(obs), acted)
+    space = spaces.Box(-np.inf, np.inf, (4,))
+    module = nn.MLP(space, spaces.Discrete(2))
+    np.testing.assert_array_equal(load_policy(run, policy=module).act(obs), acted)
+    assert isinstance(module, torch.nn.Module)
+    with pytest.raises(RunError, match=r"policy.safetensors does not fit this run: tensor 'trunk"):
+        load_policy(run, policy=nn.MLP(space, spaces.Discrete(2), (5,)))
+
+
+def test_checkpoints_by_name():
+    run = headrace.train("cartpole", run_dir="r", steps=20_000, checkpoint_seconds=1e-9).run
+    first, *_, last = sorted(int(path.name) for path in Path(run, "checkpoints").glob("[0-9]*"))
+    assert load_policy(run).steps == last
+    assert load_policy(run, checkpoint=first).steps == first < last
+    with pytest.raises(RunError, match="has no checkpoint 7; there are"):
+        load_policy(run, checkpoint=7)
+    with pytest.raises(ConfigError, match="device cuda needs a torch policy"):
+        load_policy(run, device="cuda")
+
+
+def test_older_runs_say_how_to_go_on():
+    run = trained("cartpole")
+    Path(run, "environment.json").unlink()
+    with pytest.raises(RunError, match="kept no spaces; headrace train --resume r writes it"):
+        load_policy(run)
+    headrace.train(resume=run)
+    assert load_policy(run).act(np.zeros(4)) in (0, 1)
+
+
+# ---- environment.json ------------------------------------------------------------------------
+
+
+def pythonic(observation, action=None):
+    return Codec.of_spaces("any", observation, action or spaces.Discrete(2), agents=1)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Box(-np.inf, np.inf, (3,), np.float64),
+        spaces.Box(np.float32([-1.1, 0, -np.inf]), np.float32([1, 0.3, np.inf])),
+        spaces.Box(0, 255, (4, 6, 3), np.uint8),
+        spaces.Box(-3, 9, (), np.int64),
+        spaces.Discrete(7, start=-3),
+        spaces.MultiDiscrete([[3, 4], [2, 9]], start=[[1, 2], [-3, 0]]),
+        spaces.MultiBinary((2, 3)),
+        spaces.MultiBinary(4),
+        spaces.Dict(OrderedDict(z=spaces.Discrete(2), a=spaces.Tuple([spaces.MultiBinary(2)] * 2))),
+    ],
+    ids=str,
+)
+def test_spaces_are_kept_as_they_are(space):
+    read = interface.from_json(interface.to_json(pythonic(space)))
+    found = read.spec.single_observation_space
+    assert found == space
+    assert found.dtype == space.dtype
+    if isinstance(space, spaces.Dict):
+        assert list(found.spaces) == list(space.spaces)
+    acting = interface.from_json(interface.to_json(pythonic(spaces.Discrete(2), space)))
+    assert acting.spec.action_fields == pythonic(spaces.Discrete(2), space).spec.action_fields
+
+
+@pytest.mark.parametrize("env", ["cartpole", "game_2048", "foraging", "inventory", "lander"])
+def test_native_layouts_are_kept_as_they_are(env):
+    with closing(headrace.make_vec(env, 64 * 6)) as vec:
+        codec = Codec.of(vec)
+    read = interface.from_json(interface.to_json(codec)).spec
+    names = "name agents obs_fields obs_dtype action_fields action_dtype mask_size has_present"
+    for name in [*names.split(), "single_observation_space", "single_action_space"]:
+        assert getattr(read, name) == getattr(codec.spec, name), name
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda told: told.pop("obs_fields"),
+        lambda told: told["obs_fields"][0].update(offset=4096),
+        lambda told: told["obs_fields"][0].update(offset=-8),
+        lambda told: told["obs_fields"][0].update(shape=[1000]),
+        lambda told: told["obs_fields"][0].update(shape=[-1]),
+        lambda told: told["obs_fields"][0].update(dtype="O"),
+        lambda told: told["obs_fields"][0].update(kind="discrete", choices=0),
+        lambda told: told["action_fields"][0].update(choices=-4),
+        lambda told: told["action_fields"][0].update(dtype="uint8"),
+        lambda told: told.update(obs_size=1 << 20),
+        lambda told: told.update(mask_size=3),
+        lambda told: told.update(obs_fields=7),
+    ],
+)
+def test_a_layout_that_is_wrong_is_refused(change):
+    run = trained("game_2048")
+    file = Path(run, "environment.json")
+    told = json.loads(file.read_text())
+    change(told)
+    file.write_text(json.dumps(told))
+    with pytest.raises(RunError, match=f"{re.escape(str(file))} is damaged: "):
+        load_policy(run)
+
+
+def test_a_file_that_is_cut_short_is_refused():
+    run = trained("cartpole")
+    file = Path(run, "environment.json")
+    file.write_text(file.read_text()[:100])
+    with pytest.raises(RunError, match=r"environment\.json is damaged: "):
+        load_policy(run)
