@@ -193,22 +193,36 @@ cdef class Rollout:
         """Advantages and value targets once all steps are there; counts valid rows.
 
         last: float32 [blocks, agents * 64], V(observation) after each row's last step."""
+        self.last.reshape(-1)[:] = _checked(last, np.float32, self.last.size, "last")
+        self.estimate(gamma, gae_lambda)
+        self.tile_rows[:] = (self.valid > 0).sum(1)
+        self.ro.valid_rows = int(self.tile_rows.sum())
+
+    def estimate(self, float gamma, float gae_lambda, *, current=None, float rho_max=1.0,
+                 float c_max=1.0):
+        """Advantages and value targets of a rollout that is there; with `current`, float32
+        [tiles, 64] on a 64-byte boundary, log-probabilities under the policy that learns, by
+        V-trace."""
         cdef hr_gae_options options
+        cdef const float *now = NULL
         cdef int64_t b, width = self.ro.agents * HR_TILE, size = self.ro.horizon * width
         cdef hr_gae_rows rows
-        self.last.reshape(-1)[:] = _checked(last, np.float32, self.ro.blocks * width, "last")
+        if current is not None:
+            _aligned_floats(current, (self.ro.tiles, HR_TILE), "current")
+            now = <const float *>data(current)
         options.gamma, options.lambda_ = gamma, gae_lambda
+        options.rho_max, options.c_max = rho_max, c_max
         rows.logp = rows.current = NULL
         memset(self.ro.moments, 0, self.ro.blocks * sizeof(hr_moments))
         for b in range(self.ro.blocks):
             rows.reward, rows.value = self.ro.reward + b * size, self.ro.value + b * size
             rows.done, rows.bootstrap = self.ro.done + b * size, self.ro.bootstrap + b * size
             rows.valid, rows.last = self.ro.valid + b * size, self.ro.last + b * width
+            if now != NULL:
+                rows.logp, rows.current = self.ro.logp + b * size, now + b * size
             self.net.kernels.gae(self.ro.horizon, width, &rows, &options,
                                  self.ro.advantage + b * size, self.ro.ret + b * size,
                                  &self.ro.moments[b])
-        self.tile_rows[:] = (self.valid > 0).sum(1)
-        self.ro.valid_rows = int(self.tile_rows.sum())
 
     def count_rows(self):
         """Counts valid rows anew, and the sums of advantages and returns, after the arrays

@@ -252,15 +252,11 @@ class TrainConfig:
                 )
 
     def _check_async(self) -> None:
-        """What is for asynchronous training alone, and what not every policy has."""
+        """What is for asynchronous training alone."""
         for name, default in ASYNC_ONLY.items():
             given = getattr(self, name)
             if given != default and not self.async_:
                 raise ConfigError(f"{name} {given} is of asynchronous training: add --async")
-        if self.correction != "clip" and self.policy != "native":
-            raise ConfigError(
-                f"correction {self.correction} needs a native policy; torch policies have clip"
-            )
 
     def replace(self, **changes: Any) -> TrainConfig:
         """A copy with some fields changed, checked again."""

@@ -31,7 +31,7 @@ class LearnStats(NamedTuple):
     clip_fraction: float  # share of rows whose ratio left the clip range
     grad_norm: float  # length of the gradient before clipping, mean over minibatches
     explained_variance: float  # of the returns by the values; NaN when all returns are equal
-    ess: float = 1.0  # effective sample size of the rows, a share; NaN: not computed (torch)
+    ess: float = 1.0  # effective sample size of the rows, a share
     lag: float = 0.0  # updates between the weights that acted and those that learned, mean
     lag_max: int = 0  # the greatest
 

@@ -100,7 +100,7 @@ METRICS: dict[str, Metric] = {
     "async/ess": Metric(
         "share",
         "effective sample size of rows weighed by current / acting policy, share of the rows, "
-        "mean likewise; 1 without lag, null with torch policies",
+        "mean likewise; 1 without lag",
         "above 0.8; below 0.5 the rows are too old: a lower max_lag or lr",
     ),
     "eval/return": Metric(

@@ -99,10 +99,6 @@ def _native_learner(
         policy,
         pool,
         seed=config.seed,
-        correction=config.correction,
-        gamma=config.gamma,
-        gae_lambda=config.gae_lambda,
-        recall=config.recall,
         stop=stop,
         **_learning(config),
     )
@@ -119,6 +115,10 @@ def _learning(config: TrainConfig) -> dict[str, Any]:
         "max_grad_norm": config.max_grad_norm,
         "target_kl": config.target_kl,
         "normalize_advantage": config.normalize_advantage,
+        "correction": config.correction,
+        "gamma": config.gamma,
+        "gae_lambda": config.gae_lambda,
+        "recall": config.recall,
     }
 
 
@@ -161,7 +161,6 @@ def _torch_parts(config: TrainConfig, vec: VectorEnv, module: Any, stop: StopFla
         optimizer=config.optimizer,
         compiled=config.compile,
         graphs=config.graphs,
-        recall=config.recall,
         stop=stop,
         **_learning(config),
     )

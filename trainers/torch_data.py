@@ -19,6 +19,8 @@ from .torch_device import Transfer
 from .torch_loss import LossRows
 from .torch_policy import Normalizer, TorchPolicy, TorchWeights
 
+# what the module takes; actions, masks and places of the rows that it gives
+Surveyed = tuple[tuple[Tensor, ...], Tensor, Tensor | None, NDArray[np.int64]]
 Minibatch = tuple[tuple[Tensor, ...], LossRows]  # what the module takes, and the rows it gives
 
 
@@ -45,7 +47,8 @@ class RolloutData:
         Raises:
             ArgumentError: a rollout without any step.
         """
-        self._policy, self._ro = policy, ro
+        self._policy, self._ro, self._transfer = policy, ro, transfer
+        self._normalize_advantage = normalize_advantage
         flat = ro.flat
         valid = flat["valid"] > 0
         if not valid.any():
@@ -55,7 +58,7 @@ class RolloutData:
         arrays: dict[str, NDArray[Any]] = {
             "raw": ro.raw,
             "actions": np.moveaxis(ro.actions, 1, 2).reshape(len(ro.raw), -1),
-            "advantage": self._scaled(flat, valid, normalize_advantage),
+            "advantage": self._scaled(),
             **{name: flat[name] for name in ("logp", "value", "ret")},
         }
         if ro.mask is not None:
@@ -68,19 +71,30 @@ class RolloutData:
         self._normalizer = Normalizer(weights, policy.device) if normalize else None
         self._tensors = {name: transfer(name, array) for name, array in arrays.items()}
 
-    def _scaled(self, flat: Any, valid: NDArray[np.bool_], normalize: bool) -> NDArray[np.float32]:
+    def _scaled(self) -> NDArray[np.float32]:
         """Advantages as the loss has them; takes the explained variance on the way."""
-        advantage, ret = (flat[k].astype(np.float64) for k in ("advantage", "ret"))
+        flat, valid = self._ro.flat, self.valid.reshape(-1)
+        advantage, ret, value = (flat[k].astype(np.float64) for k in ("advantage", "ret", "value"))
         if not self._whole:
-            advantage, ret = advantage[valid], ret[valid]
-        spread, own = ret.var(), advantage.var()
-        self.explained_variance = float(1.0 - own / spread) if spread > 0 else np.nan
-        if not normalize or len(advantage) < 2:
+            advantage, ret, value = advantage[valid], ret[valid], value[valid]
+        spread, unexplained = ret.var(), (ret - value).var()
+        self.explained_variance = float(1.0 - unexplained / spread) if spread > 0 else np.nan
+        if not self._normalize_advantage or len(advantage) < 2:
             return flat["advantage"].copy()
-        deviation = np.sqrt(own * len(advantage) / (len(advantage) - 1))
+        deviation = advantage.std(ddof=1)
         mean, scale = np.float32(advantage.mean()), np.float32(1.0 / (deviation + 1e-8))
         scaled: NDArray[np.float32] = (flat["advantage"] - mean) * scale
         return scaled
+
+    def put(self, name: str, array: NDArray[np.float32]) -> None:
+        """Another column of LossRows, or other numbers for it, float32 [places]."""
+        column = self._ro.by_step(array) if self._policy.state_size else array
+        self._tensors[name] = self._transfer(name, column)
+
+    def put_advantages(self) -> None:
+        """Other advantages and value targets: those that the rollout has by now."""
+        self.put("advantage", self._scaled())
+        self.put("ret", self._ro.flat["ret"])
 
     def minibatches(self, parts: int, order: Any) -> Iterator[Minibatch]:
         """One epoch: inputs of the module and the rows that they give, valid ones alone.
@@ -118,6 +132,30 @@ class RolloutData:
             x = self._encoded(self._tensors["raw"].index_select(0, index[lo:hi]))
             yield (x,), LossRows(mask=rows.pop("mask", None), **rows)
 
+    def survey(self, parts: int, stride: int) -> Iterator[Surveyed]:
+        """The rows in order, in about so many parts, of one in `stride` of the units that stay
+        together: tiles, or where the policy remembers 64 rows with all their steps."""
+        sequences = self._policy.state_size > 0
+        units = np.arange(0, len(self._ro.states) if sequences else len(self.valid), stride)
+        of_units = self._unit_sequences if sequences else self._unit_rows
+        for some in np.array_split(units, min(parts, len(units))):
+            inputs, rows, places = of_units(some)
+            if len(places):
+                yield inputs, rows["actions"], rows.get("mask"), places
+
+    def _unit_rows(self, tiles: NDArray[np.int64]) -> tuple[Any, dict[str, Tensor], Any]:
+        """(what the module takes, columns of the rows, their places) of some tiles."""
+        places = (tiles[:, None] * TILE + np.arange(TILE))[self.valid[tiles]]
+        index = torch.from_numpy(places).to(self._policy.device)
+        rows = self._picked(0, index)
+        return (self._encoded(rows["raw"]),), rows, places
+
+    def _picked(self, axis: int, index: Tensor) -> dict[str, Tensor]:
+        """What a policy is asked and the answer, of some rows."""
+        names = ("raw", "actions", "mask", "valid", "done")
+        there = {name: self._tensors[name] for name in names if name in self._tensors}
+        return {name: tensor.index_select(axis, index) for name, tensor in there.items()}
+
     # ---- memory --------------------------------------------------------------------------
 
     def _sequences(self, parts: int, order: Any) -> Iterator[Minibatch]:
@@ -143,6 +181,19 @@ class RolloutData:
             rows = {name: t[live] for name, t in picked.items()}
             inputs = (self._steps(raw), states, _began(done), live)
             yield inputs, LossRows(mask=rows.pop("mask", None), **rows)
+
+    def _unit_sequences(self, units: NDArray[np.int64]) -> tuple[Any, dict[str, Tensor], Any]:
+        """The same of units of 64 rows."""
+        chosen = (units[:, None] * TILE + np.arange(TILE)).ravel()
+        chosen = chosen[chosen < self._ro.rows]
+        index = torch.from_numpy(chosen).to(self._policy.device)
+        rows = self._picked(1, index)
+        live, done, raw = rows.pop("valid"), rows.pop("done"), rows.pop("raw")
+        states = self._tensors["states"].index_select(0, index)
+        steps = np.arange(self._ro.horizon)[:, None] * self._ro.width
+        places = (steps + self._ro.place(chosen))[live.cpu().numpy()]
+        inputs = (self._steps(raw), states, _began(done), live)
+        return inputs, {name: t[live] for name, t in rows.items()}, places
 
     def _steps(self, raw: Tensor) -> Tensor:
         return self._encoded(raw.flatten(0, 1)).unflatten(0, raw.shape[:2])

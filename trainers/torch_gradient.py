@@ -53,7 +53,7 @@ class LossGradient:
         self._limit = max_grad_norm if max_grad_norm > 0 else float("inf")
         named: Mapping[str, nn.Parameter] = dict(policy.module.named_parameters())
         self._parameters = [p for p in named.values() if p.requires_grad]
-        self._log_std = named.get(policy.log_std_name or "")
+        self._log_std = policy.log_std
         self._native = policy.device.type == "cpu"
         self._whole = Recorded(self._by_torch, record)
 
@@ -65,6 +65,8 @@ class LossGradient:
             if norm > self._limit:
                 grads = [g * (self._limit / (norm + 1e-6)) for g in grads]
         else:
+            if rows.proximal is None:  # weights of 1, so that all are the same computation
+                rows = dataclasses.replace(rows, proximal=rows.logp)
             columns = [c for c in vars(rows).values() if c is not None]
             weight = torch.tensor(ent_coef, device=self._policy.device)
             found, length, *grads = self._whole(*inputs, *columns, weight)
@@ -87,6 +89,7 @@ class LossGradient:
             value_clip=self._options.vf_clip,
             value_coef=self._options.vf_coef,
             entropy_coef=ent_coef,
+            weight_max=self._options.weight_max,
         )
         by_outputs, by_value, by_log_std = (torch.from_numpy(array) for array in found[:3])
         grads = self._backward([(outputs, by_outputs), (value, by_value)])

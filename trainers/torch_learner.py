@@ -21,6 +21,7 @@ from .rollout import NonFiniteError, SteppedRollout, Stopped, check_sums
 from .torch_data import RolloutData
 from .torch_device import Transfer, called, recorder
 from .torch_gradient import Gradient, LossGradient
+from .torch_lag import LagCorrection
 from .torch_loss import LossOptions
 from .torch_optim import make_optimizers
 from .torch_policy import TorchPolicy, TorchWeights
@@ -52,6 +53,9 @@ class TorchLearner:
         eps: float = 1e-5,
         optimizer: str = "adam",
         target_kl: float = 0.0,
+        correction: str = "clip",
+        gamma: float = 0.99,
+        gae_lambda: float = 0.95,
         compiled: bool = False,
         graphs: bool = False,
         recall: bool = False,
@@ -78,10 +82,12 @@ class TorchLearner:
         self._target_kl = target_kl
         self._recall = recall and policy.state_size > 0
         self._past: dict[str, Tensor] | None = None  # the rollout before, where it is recalled
+        forward = self._sequences if policy.state_size else self._rows
+        self._correct = LagCorrection(policy, forward, correction, gamma, gae_lambda)
         self._gradient = LossGradient(
             policy,
-            self._sequences if policy.state_size else self._rows,
-            LossOptions(clip, vf_clip, vf_coef),
+            forward,
+            LossOptions(clip, vf_clip, vf_coef, self._correct.weight_max),
             max_grad_norm,
             # sequences differ in where their episodes end
             None
@@ -114,6 +120,8 @@ class TorchLearner:
                 group["lr"] = lr
         data = self._data(rollout)
         self.policy.use_threads(rollout.steps // self._minibatches, passes=3)
+        lag, lag_max = rollout.lag(self.version)
+        ess = self._correct(data, rollout, self._minibatches) if lag_max > 0 else 1.0
         sums = np.zeros(5)
         count, norms, updates = 0, 0.0, 0
         for _ in range(self._epochs):
@@ -130,13 +138,12 @@ class TorchLearner:
             divergence = (sums - before)[3] / max(count - seen, 1)
             if 0 < self._target_kl < divergence:
                 break
-        lag, lag_max = rollout.lag(self.version)
         self.version += 1
         self.observe(rollout)
         means = sums / max(count, 1)
         self._seconds += perf_counter() - start
         explained = data.explained_variance
-        return LearnStats._make([*means, norms / max(updates, 1), explained, np.nan, lag, lag_max])
+        return LearnStats._make([*means, norms / max(updates, 1), explained, ess, lag, lag_max])
 
     def _data(self, rollout: SteppedRollout) -> RolloutData:
         """The rollout on the device, with what is remembered when it begins."""

@@ -1,7 +1,8 @@
 """The PPO loss in torch: the same, term by term, as csrc/arch/heads.c has it.
 
-A row's loss is the clipped surrogate + value_coef * 0.5 (V - return)^2 - ent_coef * entropy;
-a minibatch's their mean. Log-probabilities and entropies are sums over the action's elements.
+A row's loss is the clipped surrogate, times the row's weight where it has one,
++ value_coef * 0.5 (V - return)^2 - ent_coef * entropy; a minibatch's their mean.
+Log-probabilities and entropies are sums over the action's elements.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ class LossOptions:
     clip: float  # range of the probability ratio around 1
     vf_clip: float  # range of the value around the old one; 0: not clipped
     vf_coef: float
+    weight_max: float = 1.0  # bound of the rows' weights, where they have a proximal policy
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class LossRows:
     value: Tensor  # of the behaviour policy
     advantage: Tensor  # as the loss uses it
     ret: Tensor  # value target
+    # log-probabilities under the policy to which the ratio is taken; None: the behaviour policy
+    proximal: Tensor | None = None
 
 
 def logp_and_entropy(
@@ -78,10 +82,12 @@ def ppo_loss(
 ) -> tuple[Tensor, Tensor]:
     """The mean loss, and detached sums over the rows [5]: policy loss, value loss, entropy, KL
     divergence ((ratio - 1) - log ratio), rows whose ratio left the clip range."""
-    log_ratio = logp - rows.logp
+    log_ratio = logp - (rows.logp if rows.proximal is None else rows.proximal)
     ratio = torch.exp(log_ratio)
     bounded = ratio.clamp(1.0 - options.clip, 1.0 + options.clip)
     policy = torch.maximum(-ratio * rows.advantage, -bounded * rows.advantage)
+    if rows.proximal is not None:
+        policy = policy * torch.exp(rows.proximal - rows.logp).clamp(max=options.weight_max)
     error = value - rows.ret
     squared = error * error
     if options.vf_clip > 0:

@@ -187,6 +187,11 @@ class TorchPolicy:
         self.module.register_parameter("log_std", nn.Parameter(zeros))
         return "log_std"
 
+    @property
+    def log_std(self) -> nn.Parameter | None:
+        """The log deviations of continuous elements."""
+        return dict(self.module.named_parameters()).get(self.log_std_name or "")
+
     def _check_module(self) -> None:
         """One row through the module, whose shapes must fit."""
         raw = torch.zeros((2, self.env.obs_dtype.itemsize), dtype=torch.uint8, device=self.device)

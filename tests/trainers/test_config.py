@@ -71,10 +71,6 @@ def test_unknown_name_suggests_the_nearest():
             {"async_": True, "correction": "both"},
             "correction must be none or clip or vtrace or decoupled, not 'both'",
         ),
-        (
-            {"async": True, "correction": "vtrace", "policy": "torch"},
-            "correction vtrace needs a native policy; torch policies have clip",
-        ),
         ({"async": 1}, "async must be true or false, not 1"),
     ],
 )

@@ -1,5 +1,6 @@
 """The gradient of a module: by the native kernel, by torch's loss, and recorded."""
 
+import naive
 import numpy as np
 import pytest
 
@@ -7,6 +8,7 @@ torch = pytest.importorskip("torch")
 
 from headrace.engine.make import make_vec  # noqa: E402
 from headrace.trainers import nn  # noqa: E402
+from headrace.trainers.policy import PolicySpec  # noqa: E402
 from headrace.trainers.torch_device import (  # noqa: E402
     MOST_GRAPHS,
     RECORD_AFTER,
@@ -19,7 +21,7 @@ from headrace.trainers.torch_gradient import LossGradient  # noqa: E402
 from headrace.trainers.torch_loss import LossOptions, LossRows  # noqa: E402
 from headrace.trainers.torch_policy import TorchPolicy  # noqa: E402
 
-OPTIONS = LossOptions(clip=0.1, vf_clip=0.2, vf_coef=0.7)
+OPTIONS = LossOptions(clip=0.1, vf_clip=0.2, vf_coef=0.7, weight_max=1.5)
 
 
 def replayed(function, sample):
@@ -49,7 +51,7 @@ def policy_of(env):
     return TorchPolicy(spec, module)
 
 
-def rows_of(policy, count, seed=0):
+def rows_of(policy, count, seed=0, proximal=False):
     rng = np.random.default_rng(seed)
     columns = [
         rng.integers(0, head.size, count).astype(np.int32) if head.size
@@ -65,7 +67,10 @@ def rows_of(policy, count, seed=0):
             at += head.size
     floats = (torch.from_numpy(rng.normal(size=count).astype(np.float32)) for _ in range(4))
     logp, *rest = floats
-    return LossRows(torch.from_numpy(np.stack(columns, 1)), mask, logp.abs().neg(), *rest)
+    logp = logp.abs().neg()
+    if proximal:
+        rest.append(logp + torch.from_numpy(0.5 * rng.normal(size=count).astype(np.float32)))
+    return LossRows(torch.from_numpy(np.stack(columns, 1)), mask, logp, *rest)
 
 
 def gradient_of(policy, record=None, *, native, limit=0.5):
@@ -77,19 +82,22 @@ def gradient_of(policy, record=None, *, native, limit=0.5):
     return made
 
 
-def taken(policy, gradient, count, seed):
+def taken(policy, gradient, count, seed, proximal=False):
     x = torch.randn(count, policy.features, generator=torch.Generator().manual_seed(seed))
-    found = gradient((x,), rows_of(policy, count, seed), 0.01)
+    found = gradient((x,), rows_of(policy, count, seed, proximal), 0.01)
     return found, [p.grad.clone() for p in policy.module.parameters()]
 
 
 @pytest.mark.parametrize("env", ["cartpole", "pendulum", "tetris", "lander"])
 @pytest.mark.parametrize("limit", [0.0, 0.5])
-def test_kernel_and_torch_agree(env, limit):
+@pytest.mark.parametrize("proximal", [False, True])
+def test_kernel_and_torch_agree(env, limit, proximal):
     policy = policy_of(env)
     for count in (1, 64, 150):
-        one, grads = taken(policy, gradient_of(policy, native=True, limit=limit), count, count)
-        other, wanted = taken(policy, gradient_of(policy, native=False, limit=limit), count, count)
+        (one, grads), (other, wanted) = (
+            taken(policy, gradient_of(policy, native=native, limit=limit), count, count, proximal)
+            for native in (True, False)
+        )
         assert np.allclose(one.sums, other.sums, rtol=1e-4, atol=1e-4)
         assert one.norm == pytest.approx(other.norm, rel=1e-3)
         for g, w in zip(grads, wanted, strict=True):
@@ -99,14 +107,34 @@ def test_kernel_and_torch_agree(env, limit):
         assert float(length) <= limit * 1.001
 
 
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("proximal", [False, True])
+def test_sums_are_those_of_the_twin(native, proximal):
+    """Of rows whose ratio is taken to a proximal policy, and weighed; and of others."""
+    policy = policy_of("cartpole")
+    same = PolicySpec.from_env(policy.env, (16,))
+    tensors = {name: tensor.numpy() for name, tensor in policy.module.state_dict().items()}
+    params = same.from_tensors(tensors).params
+    x = torch.randn(150, 4, generator=torch.Generator().manual_seed(3))
+    rows = rows_of(policy, 150, 3, proximal)
+    columns = {n: None if c is None else c.numpy() for n, c in vars(rows).items()}
+    found = gradient_of(policy, native=native)((x,), rows, 0.01)
+    wanted = naive.loss_sums(
+        same, params, {**columns, "obs": x.numpy(), "valid": np.ones(150)},
+        clip=OPTIONS.clip, vf_clip=OPTIONS.vf_clip, weight_max=OPTIONS.weight_max,
+    )  # fmt: skip
+    np.testing.assert_allclose(found.sums, wanted, rtol=1e-4, atol=1e-3)
+
+
 @pytest.mark.parametrize("env", ["cartpole", "pendulum", "tetris"])
 def test_a_recorded_minibatch_gives_what_the_function_gives(env):
     policy = policy_of(env)
     plain, recorded = (gradient_of(policy, r, native=False) for r in (None, replayed))
     for seed in range(RECORD_AFTER + 3):
         for count in (64, 128):
-            one, grads = taken(policy, plain, count, seed)
-            other, wanted = taken(policy, recorded, count, seed)
+            proximal = bool(seed % 2)  # one recording serves both
+            one, grads = taken(policy, plain, count, seed, proximal)
+            other, wanted = taken(policy, recorded, count, seed, proximal)
             assert np.array_equal(one.sums, other.sums)
             assert one.norm == other.norm
             assert all(torch.equal(g, w) for g, w in zip(grads, wanted, strict=True))
@@ -151,6 +179,6 @@ def test_cuda_graphs_give_what_eager_gives():
     for seed in range(RECORD_AFTER + 3):
         x = torch.randn(64, 4).to(device)
         rows = LossRows(*(None if c is None else c.to(device)
-                          for c in vars(rows_of(policy, 64, seed)).values()))  # fmt: skip
+                          for c in vars(rows_of(policy, 64, seed, seed % 2)).values()))  # fmt: skip
         one, other = (g((x,), rows, 0.01) for g in (plain, recorded))
         assert np.allclose(one.sums, other.sums, rtol=1e-4)
