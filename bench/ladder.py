@@ -28,7 +28,7 @@ ENV, HEADRACE = "heavy-tailed cartpole", "headrace"
 
 BASE = TrainConfig(
     env="heavy-tail", num_envs=ENVS, hidden=(64,), horizon=16, minibatches=4, epochs=4, lr=3e-3,
-    anneal_lr=False, normalize_obs=False, normalize_reward=False, batch_size=ENVS,
+    lr_schedule="constant", normalize_obs=False, normalize_reward=False, batch_size=ENVS,
 )  # fmt: skip
 CONTINUOUS: dict[str, Any] = {"batch_size": 4, "fill": 0.5}
 CONCURRENT: dict[str, Any] = {**CONTINUOUS, "async_": True, "inflight": False}

@@ -155,12 +155,11 @@ class TrainConfig:
         high=1_000_000,
     )
     epochs: int = setting(2, "passes over each rollout", low=1, high=1_000_000)
-    lr: float = setting(2e-3, "learning rate of Adam at the start", above=0)
-    anneal_lr: bool = setting(True, "let the learning rate fall to 0 at --steps, by --schedule")
-    schedule: str = setting(
+    lr: float = setting(2e-3, "learning rate at the start", above=0)
+    lr_schedule: str = setting(
         "linear",
-        "how the learning rate and the entropy bonus fall: linear or cosine",
-        choices=("linear", "cosine"),
+        "what becomes of the learning rate until --steps: constant, or down to 0, linear or cosine",
+        choices=("constant", "linear", "cosine"),
     )
     gamma: float = setting(0.99, "discount of a reward per step of delay", low=0, high=1)
     gae_lambda: float = setting(0.95, "lambda of generalised advantage estimation", low=0, high=1)
@@ -171,7 +170,7 @@ class TrainConfig:
     vf_coef: float = setting(0.5, "weight of the value loss", low=0)
     ent_coef: float = setting(0.005, "weight of the entropy bonus", low=0)
     ent_coef_final: float | None = setting(
-        None, "to which it falls at --steps, by --schedule (default: it stays as it is)", low=0
+        None, "to which it changes, evenly, until --steps (default: it stays as it is)", low=0
     )
     max_grad_norm: float = setting(0.5, "longest gradient before it is scaled down", above=0)
     normalize_obs: bool = setting(True, "scale observations by their running mean and deviation")

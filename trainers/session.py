@@ -231,11 +231,13 @@ class Session:
         rollout."""
         config = self.config
         left = 1.0 - self.steps / config.steps
-        if config.schedule == "cosine":
-            left = 0.5 * (1.0 - math.cos(math.pi * left))
-        lr = config.lr * left if config.anneal_lr else config.lr
+        falling = {
+            "constant": 1.0,
+            "linear": left,
+            "cosine": 0.5 * (1.0 - math.cos(math.pi * left)),
+        }
         final = config.ent_coef if config.ent_coef_final is None else config.ent_coef_final
-        return lr, final + (config.ent_coef - final) * left
+        return config.lr * falling[config.lr_schedule], final + (config.ent_coef - final) * left
 
     @property
     def frames(self) -> int | None:

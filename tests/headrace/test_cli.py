@@ -69,7 +69,7 @@ def test_train_help_of_an_environment_shows_its_preset(capsys):
     ("argv", "sentence"),
     [
         (["--num-env", "4"], "unknown flag --num-env; did you mean --num-envs?"),
-        (["--no-aneal-lr"], "unknown flag --no-aneal-lr; did you mean --no-anneal-lr?"),
+        (["--no-inflght"], "unknown flag --no-inflght; did you mean --no-inflight?"),
         (["--lr", "fast"], "--lr must be a number above 0, not 'fast'"),
         (["--lr", "-1"], "--lr must be a number above 0, not -1"),
         (["--lr=-1"], "--lr must be a number above 0, not -1"),

@@ -38,11 +38,11 @@ def test_train_json_is_exactly_one_document(capsys):
 
 def test_flags_come_before_the_preset(capsys):
     argv = ["train", "cartpole", "--steps", "1", "--hidden", "16,8", "--target", "400"]
-    assert main([*argv, "--no-anneal-lr", "--run-dir", "r"]) == 0
+    assert main([*argv, "--no-normalize-obs", "--run-dir", "r"]) == 0
     config, _ = Run.open("r").read_config()
     assert config.hidden == (16, 8)
     assert config.target == 400.0
-    assert config.anneal_lr is False
+    assert config.normalize_obs is False
     assert "target 400 not reached" in capsys.readouterr().err
 
 

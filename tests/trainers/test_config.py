@@ -36,7 +36,7 @@ def test_default_preset_and_given_values_come_in_this_order(preset):
         ("steps", 1.5, "steps must be a whole number of at least 1, not 1.5"),
         ("num_envs", 0, "num_envs must be a whole number of at least 1, not 0"),
         ("num_envs", -1, "num_envs must be a whole number of at least 1, not -1"),
-        ("anneal_lr", 1, "anneal_lr must be true or false, not 1"),
+        ("normalize_obs", 1, "normalize_obs must be true or false, not 1"),
         ("activation", "gelu", "activation must be tanh or relu, not 'gelu'"),
         ("hidden", (64, 0), "hidden must be a list of whole numbers of at least 1, such as 64,64, "
                             "not (64, 0)"),

@@ -150,13 +150,15 @@ def test_threads_change_no_bit():
     [{}, {"recall": True}, {"async_": True, "deterministic": True, "max_lag": 2, "recall": True}],
 )
 def test_a_resumed_run_is_the_whole_one(options):
-    settings = {**SETTINGS, "seed": 4, **options}
-    headrace.train("cartpole", steps=STEPS, anneal_lr=False, run_dir="whole", **settings)
-    headrace.train("cartpole", steps=STEPS // 2, anneal_lr=False, run_dir="parts", **settings)
+    settings = {**SETTINGS, "seed": 4, "lr_schedule": "constant", **options}
+    headrace.train("cartpole", steps=STEPS, run_dir="whole", **settings)
+    headrace.train("cartpole", steps=STEPS // 2, run_dir="parts", **settings)
     headrace.train(resume="parts", steps=STEPS)
     assert weights_of("parts") == weights_of("whole")
     if options == {"recall": True}:
-        headrace.train("cartpole", steps=STEPS, anneal_lr=False, run_dir="r", **SETTINGS, seed=4)
+        headrace.train(
+            "cartpole", steps=STEPS, lr_schedule="constant", run_dir="r", **SETTINGS, seed=4
+        )
         assert weights_of("r") != weights_of("whole")
 
 
@@ -225,7 +227,7 @@ def test_a_cue_is_not_remembered_without_a_memory():
 
 def test_a_maze_takes_memory():
     """The preset's target is 12; a third of that is out of reach without a memory."""
-    settings = {"steps": 1_500_000, "target": 4, "anneal_lr": False}
+    settings = {"steps": 1_500_000, "target": 4, "lr_schedule": "constant"}
     found = {
         memory: headrace.train("maze", memory=memory, run_dir=memory, **settings)
         for memory in ("mingru", "none")

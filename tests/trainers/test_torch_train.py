@@ -51,7 +51,13 @@ def test_cartpole_is_solved_and_played():
 
 
 def test_a_resumed_run_equals_one_that_was_not():
-    settings = {"policy": "torch", "seed": 2, "threads": 1, "anneal_lr": False, "target": None}
+    settings = {
+        "policy": "torch",
+        "seed": 2,
+        "threads": 1,
+        "lr_schedule": "constant",
+        "target": None,
+    }
     whole = headrace.train("cartpole", steps=40_000, run_dir="whole", **settings)
     part = headrace.train("cartpole", steps=16_000, run_dir="part", **settings)
     headrace.train(resume=part.run, steps=40_000)
@@ -221,7 +227,8 @@ def test_what_is_recalled_is_what_the_learning_weights_would_have_remembered(mem
 
 def test_a_resumed_run_recalls_what_one_that_was_not_would():
     settings = {"policy": "torch", "memory": "gru", "recall": True, "seed": 2, "threads": 1,
-                "anneal_lr": False, "target": None, "num_envs": 64, "horizon": 8}  # fmt: skip
+                "lr_schedule": "constant", "target": None, "num_envs": 64,
+                "horizon": 8}  # fmt: skip
     whole = headrace.train("cartpole", steps=4_000, run_dir="whole", **settings)
     part = headrace.train("cartpole", steps=1_500, run_dir="part", **settings)
     headrace.train(resume=part.run, steps=4_000)

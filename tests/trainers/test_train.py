@@ -245,11 +245,11 @@ def test_every_setting_is_taken():
     changed = {
         "seed": 7, "steps": 3000, "target": 1e9, "num_envs": 64, "threads": 1,
         "params": {"gravity": 5.0}, "hidden": (16, 8), "activation": "relu", "separate": True,
-        "horizon": 8, "minibatches": 2, "epochs": 3, "lr": 0.03, "anneal_lr": False,
+        "horizon": 8, "minibatches": 2, "epochs": 3, "lr": 0.03,
         "gamma": 0.9, "gae_lambda": 0.8, "clip": 0.01, "vf_clip": 1e-4, "vf_coef": 1.0,
         "ent_coef": 0.1, "max_grad_norm": 1.0, "normalize_obs": False,
         "normalize_reward": False, "normalize_advantage": False, "checkpoint_seconds": 5.0,
-        "schedule": "cosine", "ent_coef_final": 0.02,
+        "lr_schedule": "cosine", "ent_coef_final": 0.02,
         "keep_checkpoints": 1, "run_dir": "r", "eval_every": 500, "eval_episodes": 3,
     }  # fmt: skip
     elsewhere = {"env", "policy", "batch_size", "fill", *TORCH_ONLY}  # see test_torch_train.py
@@ -294,12 +294,13 @@ def test_learning_rate_and_entropy_bonus_fall_by_their_schedule(monkeypatch, pol
     assert np.allclose(asked, [(0.1, 0.01), (0.075, 0.01), (0.05, 0.01), (0.025, 0.01)])
     asked.clear()
     headrace.train(
-        "cartpole", lr=0.1, ent_coef=0.01, ent_coef_final=0.002, schedule="cosine", **given
+        "cartpole", lr=0.1, ent_coef=0.01, ent_coef_final=0.002, lr_schedule="cosine", **given
     )
     left = 0.5 * (1 + np.cos(np.pi * np.arange(4) / 4))
-    assert np.allclose(asked, np.stack([0.1 * left, 0.002 + 0.008 * left], 1))
+    entropy = 0.002 + 0.008 * (1 - np.arange(4) / 4)
+    assert np.allclose(asked, np.stack([0.1 * left, entropy], 1))
     asked.clear()
-    headrace.train("cartpole", lr=0.1, anneal_lr=False, **given)
+    headrace.train("cartpole", lr=0.1, lr_schedule="constant", **given)
     assert {lr for lr, _ in asked} == {0.1}
 
 
