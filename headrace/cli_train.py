@@ -23,8 +23,9 @@ class TrainFlags(TrainConfig):
 
     env: str | None = setting(  # type: ignore[assignment]
         None,
-        "a shipped environment (see headrace envs) or a file of your own (my_env.c); the preset "
-        "beside it (my_env.toml), where there is one, replaces the defaults below",
+        "a shipped environment (see headrace envs), a file of your own (my_env.c, my_env.py:Class) "
+        "or gymnasium:ID; the preset beside it (my_env.toml), where there is one, replaces the "
+        "defaults below",
         positional=True,
     )
     resume: str | None = setting(None, "continue the run in this folder (instead of ENV)")

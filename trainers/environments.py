@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from typing import Any
 
 from ..engine.make import make_vec
@@ -95,7 +96,8 @@ def name_of(vec: AnyVecEnv) -> str:
     """The environment's name, as folders may have it."""
     if isinstance(vec, VecEnv):
         return vec.spec_.name
-    return vec.spec.id.replace("/", "-") if vec.spec is not None else "environment"
+    name = vec.spec.id if vec.spec is not None else vec.name
+    return re.sub(r"[^\w.-]+", "-", name)
 
 
 def frames_of(vec: AnyVecEnv, steps: int) -> int | None:

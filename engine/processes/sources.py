@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,10 +37,11 @@ class Source:
 
 def is_python(env: Any) -> bool:
     """Whether `env` names environments that are written in Python."""
-    if isinstance(env, str):
-        if env.partition(":")[0] in ("gymnasium", "pettingzoo") and ":" in env:
+    if isinstance(env, (str, os.PathLike)):
+        text = os.fspath(env)
+        if text.partition(":")[0] in ("gymnasium", "pettingzoo") and ":" in text:
             return True
-        return _in_file(env) is not None
+        return _in_file(text) is not None
     if options_of(env):  # compiled by Numba
         return False
     return callable(env) or isinstance(env, (list, tuple))
@@ -66,7 +68,8 @@ def source_of(
     if render_mode is not None:
         given["render_mode"] = render_mode
     wraps = _wraps(wrappers)
-    if isinstance(env, str):
+    if isinstance(env, (str, os.PathLike)):
+        env = os.fspath(env)
         kind, _, rest = env.partition(":")
         if kind == "gymnasium":
             spec = _gymnasium_spec(rest)

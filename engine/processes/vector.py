@@ -49,6 +49,7 @@ class ProcessVecEnv(VectorEnv):
     Attributes:
         agents, worlds: rows per world; worlds in the batch.
         executor, workers: "processes" or "serial"; how many processes there are.
+        name: of the environment, as it was named, or of its class.
         frame_skip: frames of a game in one step, 1 where nothing skips, None where it varies.
         buffers: the shared arrays, see BatchBuffers.
     """
@@ -86,7 +87,7 @@ class ProcessVecEnv(VectorEnv):
             raise ArgumentError(f"final_obs is {final_obs!r}: expected 'dense' or 'object'")
         source = source_of(env, params, render_mode, wrappers)
         rows = len(source.make) if num_envs is None else parse_count("num_envs", num_envs)
-        self.spec = source.spec
+        self.spec, self.name = source.spec, source.name
         self._seed = seed
         self._closing = False
         if executor == "serial":

@@ -68,6 +68,7 @@ def test_a_class_a_function_or_the_only_class_of_a_file(file: Path, executor: st
     assert first(f"{file}:Line", executor, start=2) == 2
     assert first(f"{file}:further", executor, start=2) == 3
     assert first(str(file), executor) == 0
+    assert first(file, executor) == 0
 
 
 def test_what_a_file_has_not(file: Path) -> None:

@@ -117,6 +117,7 @@ def test_python_files_and_wrappers_are_named_like_others(tmp_path, monkeypatch):
     line.write_text(LINE)
     wraps.write_text(WRAPS)
     wrappers = ["wraps.py:Doubled", "TimeLimit(50)"]
+    assert headrace.train("line.py:Line", **FEW).run.startswith("runs/Line-")
     result = headrace.train("line.py:Line", wrappers=wrappers, run_dir="r", **FEW)
     assert result.env == f"{line}:Line"
     assert result.return_mean is not None
