@@ -82,14 +82,13 @@ def parse_render_mode(value: Any, env: str, has_draw: bool) -> str | None:
     return "rgb_array"
 
 
-def parse_options(options: Any, worlds: int, agents: int) -> np.ndarray:
-    """The worlds that `options["reset_mask"]` asks to reset, bool [worlds]; all without it."""
-    if not options:
-        return np.ones(worlds, np.bool_)
-    unknown = [key for key in options if key != "reset_mask"]
-    if unknown:
-        raise ArgumentError(f"options has the key {unknown[0]!r}: only 'reset_mask' is known")
+def parse_options(options: Any, worlds: int, agents: int) -> tuple[np.ndarray, Any]:
+    """The worlds that options["reset_mask"] asks to reset, bool [worlds], all without it; and
+    the options that remain."""
+    if options is None or "reset_mask" not in options:
+        return np.ones(worlds, np.bool_), options
     mask, rows = options["reset_mask"], worlds * agents
+    rest = {key: value for key, value in options.items() if key != "reset_mask"}
     if not isinstance(mask, np.ndarray):
         raise ArgumentTypeError(
             f"options['reset_mask'] is {kind_of(mask)}: give a NumPy array of bool"
@@ -110,4 +109,4 @@ def parse_options(options: Any, worlds: int, agents: int) -> np.ndarray:
             f"options['reset_mask'] splits world {world}: its environments {world * agents} to "
             f"{(world + 1) * agents - 1} reset as one"
         )
-    return np.ascontiguousarray(by_world[:, 0])
+    return np.ascontiguousarray(by_world[:, 0]), rest

@@ -118,7 +118,9 @@ class Infos:
 
 
 def map_arrays(function: Any, value: Any) -> Any:
-    """`function` of an observation array, or of each array of a dict of them."""
+    """`function` of an observation array, or of each array of dicts and tuples of them."""
     if isinstance(value, dict):
         return {name: map_arrays(function, part) for name, part in value.items()}
+    if isinstance(value, tuple):
+        return tuple(map_arrays(function, part) for part in value)
     return function(value)

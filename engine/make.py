@@ -22,6 +22,7 @@ def make_vec(
     executor: str | None = None,
     threads: int | None = None,
     workers: int | None = None,
+    caller_share: float = 0.0,
     autoreset_mode: Any = "NextStep",
     batch_size: int | None = None,
     copy: bool = True,
@@ -46,6 +47,9 @@ def make_vec(
         executor: "threads" (native), "processes" (Python), or "serial": in the calling thread.
         threads: how many threads step the batch; default: the CPUs that this process may use.
         workers: likewise for worker processes, each of which has a share of the environments.
+        caller_share: processes: from 0 to 1, how many environments the calling process steps
+            itself, of as many as a worker has. More than 0 saves the switching between the
+            caller and a worker on one CPU, and gives up what a process of their own protects.
         autoreset_mode: "NextStep", "SameStep" or "Disabled", as in Gymnasium.
         batch_size: how many rows one `recv` returns; default: all.
         copy: whether what `reset` and `step` return stays as it is (True), or is a view that
@@ -84,7 +88,12 @@ def make_vec(
         python,
         executor,
         {"threads": threads, "checked": checked or None},
-        {"workers": workers, "wrappers": wrappers or None, "restarts": restarts or None},
+        {
+            "workers": workers,
+            "caller_share": caller_share or None,
+            "wrappers": wrappers or None,
+            "restarts": restarts or None,
+        },
     )
     if python:
         return ProcessVecEnv(
@@ -92,6 +101,7 @@ def make_vec(
             num_envs,
             executor=executor or "processes",
             workers=workers,
+            caller_share=caller_share,
             start_method=start_method,
             timeout=timeout,
             restarts=restarts,

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
-from gymnasium.utils import seeding
-from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
+from gymnasium.vector import AutoresetMode
 
 from . import _core
 from .actions import ActionReader
@@ -18,22 +15,20 @@ from .arguments import (
     parse_batch_size,
     parse_count,
     parse_mode,
-    parse_options,
     parse_render_mode,
     parse_rows,
     parse_threads,
 )
-from .asynchronous import Flight, index_of, taken
+from .asynchronous import Flight
+from .base import CLOSED, FRESH, IN_FLIGHT, READY, BatchEnv
 from .buffers import Buffers
 from .errors import (
     ArgumentError,
-    ArgumentTypeError,
     AttributeNameError,
     CallOrderError,
-    ClosedError,
 )
 from .failures import check_error
-from .infos import Infos, map_arrays
+from .infos import Infos
 from .params import Parameters
 from .seeds import entropy_seeds, parse_seeds
 from .snapshot import Snapshot, check_match
@@ -42,9 +37,6 @@ from .spec import EnvSpec
 MAX_STEPS = 2**31 - 1  # of an episode
 FRAME_SIZE = (400, 600)  # height and width of what `render` returns, pixels
 
-# Phases of a VecEnv; small integers, since `step` compares one on every call.
-_FRESH, _READY, _IN_FLIGHT, _CLOSED = range(4)
-
 _AUTORESET = {
     AutoresetMode.NEXT_STEP: 0,
     AutoresetMode.SAME_STEP: 1,
@@ -52,21 +44,19 @@ _AUTORESET = {
 }  # hr_autoreset
 
 
-class VecEnv(VectorEnv):
+class VecEnv(BatchEnv):
     """`num_envs` rows of one native environment, stepped together; made by `make_vec`.
-
-    A row is one agent. World w, one instance of the environment, owns the `agents` rows from
-    w * agents on and is reset as one; with one agent, rows and worlds are the same.
 
     With `copy=False`, arrays that `reset` and `step` return are views of `buffers`: valid
     until the next call (`recv`: see there).
 
     Attributes:
         spec_: EnvSpec of the environment (`spec` is Gymnasium's).
-        agents, worlds: rows per world; worlds in the batch.
         executor, threads: how it is stepped.
         core, pool, buffers: the native batch, its threads (None when serial), its arrays.
     """
+
+    _instead_of_copying = "make another one and restore() a snapshot()"
 
     def __init__(
         self,
@@ -116,8 +106,6 @@ class VecEnv(VectorEnv):
         self._started = np.zeros(self.worlds, np.bool_)  # has a stream
         self._steps = np.zeros(self.worlds, np.int64)  # since the seed, in checked builds
         self._checked = checked
-        self._phase = _FRESH
-        self._blocked = False  # Disabled: some world must be reset before the next step
         self.core = _core.Vec(
             library,
             self.worlds,
@@ -135,9 +123,10 @@ class VecEnv(VectorEnv):
     def _bind(self, final_obs: str) -> None:
         """What `step` uses, looked up once."""
         arrays = self.buffers.arrays
-        self._reader = ActionReader(self.spec_, self.buffers.action_slots)
+        reader = ActionReader(self.spec_, self.buffers.action_slots)
+        self._read = reader.read
         self._totals = _core.EpisodeTotals(self.core)
-        turns = _core.Turns(self.core, self.pool, self._reader.direct, self._totals)
+        turns = _core.Turns(self.core, self.pool, reader.direct, self._totals)
         self._step_all = turns.step
         self._infos = Infos(self.spec_, self.buffers, self.autoreset_mode, final_obs, self.copy)
         self._always_infos = self._infos.always
@@ -148,53 +137,17 @@ class VecEnv(VectorEnv):
         self._pending = arrays["pending"]
         # Gymnasium's vector environments give float64 rewards, and so does the mode for them
         self._wide_rewards = final_obs == "object"
+        self._metric_names = tuple(self.spec_.metric_names)
         self._disabled = self.autoreset_mode is AutoresetMode.DISABLED
 
     # ---- Gymnasium's surface --------------------------------------------------------
 
-    @cached_property
-    def observation_space(self) -> Any:  # type: ignore[override]
-        """The batched observation space, [num_envs, ...]."""
-        return batch_space(self.single_observation_space, self.num_envs)
-
-    @cached_property
-    def action_space(self) -> Any:  # type: ignore[override]
-        """The batched action space, [num_envs, ...]."""
-        return batch_space(self.single_action_space, self.num_envs)
-
-    def reset(
-        self, *, seed: Any = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        """Starts new episodes; returns (observations, infos).
-
-        Args:
-            seed: an integer s gives world w the seed s + w; a list holds an integer or None
-                for each world. A world that is given no seed continues its stream; one that
-                never had a seed gets one from the operating system.
-            options: {"reset_mask": bool [num_envs]} resets only the rows that are set.
-        """
-        if self._phase >= _IN_FLIGHT:
-            self._refuse("reset")
-        chosen = parse_options(options, self.worlds, self.agents)
-        never = ~(self._started | chosen)
-        if never.any():
-            row = int(never.argmax()) * self.agents
-            raise CallOrderError(
-                f"options['reset_mask'] leaves out environment {row}, which was never reset: "
-                "reset all of them first"
-            )
-        if seed is None and not self._started.any():
-            seed = self._seed
-        seeds, given = parse_seeds(seed, self.worlds)
-        self._reset_worlds(chosen, seeds, given & chosen)
-        if isinstance(seed, (int, np.integer)):
-            self._np_random, self._np_random_seed = seeding.np_random(int(seed))
-        if self._checked:
-            self._raise_failure()
-        return self._begin(None if chosen.all() else chosen)
-
-    def _reset_worlds(self, chosen: np.ndarray, seeds: np.ndarray, given: np.ndarray) -> None:
+    def _start_worlds(
+        self, chosen: np.ndarray, seeds: np.ndarray, given: np.ndarray, options: Any
+    ) -> None:
         """Resets the worlds `chosen`; those of `given`, or without a stream, start a new one."""
+        for key in options or ():
+            raise ArgumentError(f"options has the key {key!r}: only 'reset_mask' is known")
         fresh = chosen & ~(self._started | given)
         if fresh.any():
             seeds[fresh] = entropy_seeds(int(fresh.sum()))
@@ -207,15 +160,12 @@ class VecEnv(VectorEnv):
         self._seeds[given] = seeds[given]
         self._started[given] = True
         self._steps[given] = 0
+        if self._checked:
+            self._raise_failure()
 
-    def _begin(self, chosen: np.ndarray | None = None) -> tuple[Any, dict[str, Any]]:
-        """The batch is ready to be stepped; returns what it shows, with the infos of the worlds
-        `chosen` (None: all)."""
-        self._phase = _READY
-        self._update_blocked()
-        self._flight.hand_out_all()
-        infos = self._infos.build(0, worlds=chosen) if self._always_infos else {}
-        return map_arrays(np.copy, self._obs) if self.copy else self._obs, infos
+    def _infos_of_reset(self, chosen: np.ndarray, told: Any) -> dict[str, Any]:  # noqa: ARG002
+        worlds = None if chosen.all() else chosen
+        return self._infos.build(0, worlds=worlds) if self._always_infos else {}
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Steps every row with its action.
@@ -227,11 +177,11 @@ class VecEnv(VectorEnv):
             observations, rewards [num_envs], terminated [num_envs], truncated [num_envs],
             infos. Infos are empty where there is nothing to say.
         """
-        if self._phase != _READY or self._blocked:
+        if self._phase != READY or self._blocked:
             self._refuse("step")
         ended = self._step_all(actions)
         if ended < 0:
-            self._reader.read(actions)
+            self._read(actions, None)
             ended = self._step_all()
         if self._checked:
             self._steps += 1
@@ -239,18 +189,11 @@ class VecEnv(VectorEnv):
         infos = self._infos.build(ended) if ended or self._always_infos else {}
         if ended and self._disabled:
             self._update_blocked()
-        obs, rewards = self._obs, self._rewards
-        terminated, truncated = self._terminated, self._truncated
-        if self.copy:
-            obs = obs.copy() if isinstance(obs, np.ndarray) else map_arrays(np.copy, obs)
-            rewards, terminated, truncated = rewards.copy(), terminated.copy(), truncated.copy()
-        if self._wide_rewards:
-            rewards = rewards.astype(np.float64)
-        return obs, rewards, terminated, truncated, infos
+        return self._stepped(infos)
 
     def render(self) -> tuple[np.ndarray, ...]:
         """One RGB frame per world, uint8 [height, width, 3]; needs render_mode="rgb_array"."""
-        if self._phase != _READY:
+        if self._phase != READY:
             self._refuse("render")
         if self.render_mode is None:
             raise CallOrderError(
@@ -261,7 +204,7 @@ class VecEnv(VectorEnv):
 
     def draw(self, world: int) -> np.ndarray:
         """An RGB frame of one world, uint8 [height, width, 3]."""
-        if self._phase != _READY:
+        if self._phase != READY:
             self._refuse("draw")
         frame = np.zeros((*FRAME_SIZE, 3), np.uint8)
         self.core.draw(world, frame)
@@ -271,7 +214,7 @@ class VecEnv(VectorEnv):
         """Waits for what is in flight and ends the threads; called once by `close`."""
         self.core.check_unused()
         self._flight.close()
-        self._phase = _CLOSED
+        self._phase = CLOSED
         self.core.close()
         if self.pool is not None:
             self.pool.close()
@@ -286,13 +229,13 @@ class VecEnv(VectorEnv):
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """A parameter, by name, or another attribute of the single environment, for each row."""
-        if self._phase == _CLOSED:
+        if self._phase == CLOSED:
             self._refuse("get_attr")
         if name in self._params.names:
             values = self._params.per_world(name)
             return tuple(value for value in values for _ in range(self.agents))
         if name == "np_random_seed":
-            if self._phase == _FRESH:
+            if self._phase == FRESH:
                 self._refuse("get_attr")
             return tuple(int(seed) for seed in np.repeat(self._seeds, self.agents))
         shared = {
@@ -318,58 +261,19 @@ class VecEnv(VectorEnv):
             )
         self.set_params(**{name: values})
 
-    # ---- sending and receiving ------------------------------------------------------
-
-    def send(self, actions: Any, env_ids: Any = None) -> None:
-        """Starts a step of some rows and returns at once; `recv` collects them.
-
-        Args:
-            actions: [len(env_ids), ...].
-            env_ids: int [k], rows, whole worlds at a time; None: those that the last `reset`
-                or `recv` handed out, in that order.
-        """
-        if self._phase not in (_READY, _IN_FLIGHT):
-            self._refuse("send")
-        finished = self._pending if self._disabled else None
-        self._flight.send(self._reader.read, actions, env_ids, finished)
-        self._phase = _IN_FLIGHT
-
-    def recv(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Waits for the `batch_size` rows in flight that are ready first.
-
-        Fewer only when fewer are in flight. Returns what `step` does, for these rows in
-        ascending order; `infos["env_id"]` names them, int64 [k]. With `copy=False` and rows that
-        follow each other, the arrays are views of `buffers`, valid until these rows are sent
-        again.
-        """
-        if self._phase not in (_READY, _IN_FLIGHT):
-            self._refuse("recv")
-        worlds, rows = self._flight.recv(self.batch_size // self.agents)
-        self._phase = _IN_FLIGHT if self._flight.in_flight else _READY
+    def _infos_of(self, worlds: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
         ended = self._totals.count_worlds(worlds)
         if self._checked:
             self._steps[worlds] += 1
             self._raise_failure()
-        if self._phase == _READY:
-            self._update_blocked()
-        infos = self._infos.build(ended, rows)
-        infos["env_id"] = rows.copy()
-        index, copy = index_of(rows), self.copy
-        rewards = taken(self._rewards, index, copy)
-        return (
-            map_arrays(lambda array: taken(array, index, copy), self._obs),
-            rewards.astype(np.float64) if self._wide_rewards else rewards,
-            taken(self._terminated, index, copy),
-            taken(self._truncated, index, copy),
-            infos,
-        )
+        return self._infos.build(ended, rows)
 
     # ---- parameters, states, snapshots ------------------------------------------------
 
     @property
     def params(self) -> dict[str, Any]:
         """Parameters by name: a number, or an array of one per world, or a shared array."""
-        if self._phase == _CLOSED:
+        if self._phase == CLOSED:
             self._refuse("params")
         return self._params.values()
 
@@ -382,7 +286,7 @@ class VecEnv(VectorEnv):
         Raises:
             ArgumentError: an unknown name, a wrong shape or value; nothing is changed then.
         """
-        if self._phase >= _IN_FLIGHT:
+        if self._phase >= IN_FLIGHT:
             self._refuse("set_params")
         self._params.set(values)
         self.core.set_params(self._params.table(), self._params.arrays())
@@ -394,36 +298,13 @@ class VecEnv(VectorEnv):
         `vec.state.view(np.float32)` is a State of floats. What is written is what the next
         step starts from; observations follow after it.
         """
-        if self._phase != _READY:
+        if self._phase != READY:
             self._refuse("state")
         return self.buffers.arrays["state"]
 
-    def statistics(self, *, clear: bool = False) -> dict[str, float]:
-        """Means over the episodes that ended since the start, or since `clear=True`.
-
-        `episodes` counts them; `return_mean`, `return_min`, `return_max`, `length_mean` (steps)
-        and the environment's metrics by name follow; NaN before the first episode.
-        """
-        if self._phase == _CLOSED:
-            self._refuse("statistics")
-        episodes, returns, lengths, least, most, over, *metrics = self._totals.values.tolist()
-        nan = float("nan")
-        result = {
-            "episodes": int(episodes),
-            "return_mean": returns / episodes if episodes else nan,
-            "return_min": least if episodes else nan,
-            "return_max": most if episodes else nan,
-            "length_mean": lengths / episodes if episodes else nan,
-        }
-        for name, total in zip(self.spec_.metric_names, metrics, strict=True):
-            result[name] = total / over if over else nan
-        if clear:
-            self._totals.clear()
-        return result
-
     def snapshot(self) -> Snapshot:
         """Everything that the future depends on, copied; `restore` goes back to it."""
-        if self._phase != _READY:
+        if self._phase != READY:
             self._refuse("snapshot")
         arrays = {name: array.copy() for name, array in self._lasting_arrays().items()}
         return self._as_snapshot({**arrays, "params": self._params.dump()})
@@ -435,7 +316,7 @@ class VecEnv(VectorEnv):
             ArgumentError: a snapshot of another environment, version of its source, number of
                 environments, autoreset mode, time limit or array parameter.
         """
-        if self._phase >= _IN_FLIGHT:
+        if self._phase >= IN_FLIGHT:
             self._refuse("restore")
         own = self._lasting_arrays()
         check_match(snapshot, self._as_snapshot({**own, "params": self._params.dump()}))
@@ -443,7 +324,7 @@ class VecEnv(VectorEnv):
         self.core.set_params(self._params.table(), self._params.arrays())
         for name, array in own.items():
             array[...] = snapshot.arrays[name]
-        return self._begin()
+        return self._begin(np.ones(self.worlds, np.bool_))
 
     def _lasting_arrays(self) -> dict[str, np.ndarray]:
         """All that a snapshot carries, beside the parameters: the arrays themselves."""
@@ -462,33 +343,6 @@ class VecEnv(VectorEnv):
             autoreset_mode=self.autoreset_mode.value,
             max_steps=self.max_steps,
             arrays=arrays,
-        )
-
-    # ---- refusals -----------------------------------------------------------------------
-
-    def __reduce__(self) -> NoReturn:
-        raise ArgumentTypeError(
-            "a VecEnv cannot be pickled or copied: make another one and restore() a snapshot()"
-        )
-
-    def _update_blocked(self) -> None:
-        self._blocked = self._disabled and bool(self._pending.any())
-
-    def _refuse(self, call: str) -> NoReturn:
-        """Raises for a call that is out of order."""
-        if self._phase == _CLOSED:
-            raise ClosedError(f"{call}() after close(): make a new environment")
-        if self._phase == _FRESH:
-            raise CallOrderError(f"{call}() before reset(): call reset() first")
-        if self._phase == _IN_FLIGHT:
-            rows = self._flight.in_flight * self.agents
-            raise CallOrderError(
-                f"{call}() while {rows} environments are in flight: recv() them first"
-            )
-        row = int(self._pending.argmax()) * self.agents
-        raise CallOrderError(
-            f"{call}() while the episode of environment {row} has ended: with "
-            "autoreset_mode='Disabled' reset it first, with options={'reset_mask': ...}"
         )
 
     def _raise_failure(self) -> None:

@@ -37,10 +37,12 @@ cdef extern from "processes/board.h" nogil:
     void hr_desk_init(hr_desk *, int64_t)
     void hr_desk_post(hr_desk *, int64_t)
     int64_t hr_desk_collect(hr_desk *, uint64_t *, hr_finished *)
+    int64_t hr_desk_unfinished(hr_desk *, int64_t *)
     void hr_front_sleep(hr_front *, uint64_t, hr_desk **, int64_t, uint32_t, int64_t, int64_t)
     uint64_t hr_front_finished(hr_front *)
     void hr_desk_tell(hr_desk *)
     uint32_t hr_desk_announced(hr_desk *)
+    uint64_t hr_desk_posted(hr_desk *)
     uint64_t hr_desk_begun(hr_desk *)
     int64_t hr_desk_current(hr_desk *)
     void hr_desk_begin(hr_desk *, int64_t)
@@ -86,7 +88,9 @@ cdef class Front:
     cdef int64_t[::1] starts
     cdef int32_t[::1] owners          # [worlds]: whose each world is
     cdef uint64_t[::1] collected      # [workers]: finished worlds taken from each desk
-    cdef uint8_t[::1] touched         # [workers]
+    cdef int64_t[::1] queues          # [worlds]: of `post`, by worker
+    cdef int64_t[::1] counts          # [workers]: what lies in these
+    cdef uint64_t[::1] finished       # [worlds]: tickets of their last steps
     cdef uint64_t[::1] addresses      # [workers]: of the desks
     cdef hr_desk **desks
     cdef uint32_t letters             # announced by the desks when last looked at
@@ -107,7 +111,9 @@ cdef class Front:
         shares = np.diff(starts)
         self.owners = np.repeat(np.arange(self.workers, dtype=np.int32), shares)
         self.collected = np.zeros(self.workers, np.uint64)
-        self.touched = np.zeros(self.workers, np.uint8)
+        self.queues = np.zeros(worlds, np.int64)
+        self.counts = np.zeros(self.workers, np.int64)
+        self.finished = np.zeros(worlds, np.uint64)
         self.addresses = np.zeros(self.workers, np.uint64)
         self.ready = np.zeros(worlds, np.int64)
         self.tickets = np.zeros(worlds, np.uint64)
@@ -123,28 +129,42 @@ cdef class Front:
             hr_desk_init(self.desks[k], shares[k])
 
     def clear(self, int64_t worker):
-        """Empties the desk of a worker that does not run; collects what it had finished."""
+        """Empties the desk of a worker that does not run and collects what it had finished;
+        the worlds that it had not, int64."""
         self.collect()
-        hr_desk_init(self.desks[worker], self.starts[worker + 1] - self.starts[worker])
+        unfinished = np.zeros(self.starts[worker + 1] - self.starts[worker], np.int64)
+        cdef int64_t[::1] out = unfinished
+        cdef int64_t count = hr_desk_unfinished(self.desks[worker], &out[0])
+        hr_desk_init(self.desks[worker], len(unfinished))
         self.collected[worker] = 0
-
-    def ready_worlds(self):
-        """Worlds that `take` would give, int64."""
-        return np.array(self.ready[:self.readies], np.int64)
+        return unfinished[:count]
 
     def post(self, const int64_t[::1] worlds):
-        """Gives worlds to their workers, which are woken once each."""
-        cdef int64_t i
-        cdef int32_t worker
+        """Gives worlds to their workers, which are woken once each.
+
+        Of one worker's, those that have waited longest come first: in the order in which the
+        caller names them, one whose number is high could fall behind again and again.
+        """
+        cdef int64_t i, k
         with nogil:
-            self.touched[:] = 0
+            self.counts[:] = 0
             for i in range(worlds.shape[0]):
-                worker = self.owners[worlds[i]]
-                hr_desk_post(self.desks[worker], worlds[i])
-                self.touched[worker] = 1
-            for i in range(self.workers):
-                if self.touched[i]:
-                    hr_bell_ring(&self.desks[i].bell)
+                self.enqueue(worlds[i])
+            for k in range(self.workers):
+                for i in range(self.starts[k], self.starts[k] + self.counts[k]):
+                    hr_desk_post(self.desks[k], self.queues[i])
+                if self.counts[k]:
+                    hr_bell_ring(&self.desks[k].bell)
+
+    cdef void enqueue(self, int64_t world) noexcept nogil:
+        """Puts a world into its worker's part of `queues`, before those that finished later."""
+        cdef int32_t k = self.owners[world]
+        cdef int64_t low = self.starts[k], at = self.starts[k] + self.counts[k]
+        while at > low and self.finished[self.queues[at - 1]] > self.finished[world]:
+            self.queues[at] = self.queues[at - 1]
+            at -= 1
+        self.queues[at] = world
+        self.counts[k] += 1
 
     def tell(self, int64_t worker):
         """A letter has been sent to a worker: wakes it."""
@@ -192,6 +212,16 @@ cdef class Front:
         self.readies -= count
         return taken
 
+    cdef int64_t expected(self, hr_desk *other) noexcept:
+        """Worlds that are ready, or with a worker other than that of one desk."""
+        cdef int64_t k, total
+        self.collect()
+        total = self.readies
+        for k in range(self.workers):
+            if self.desks[k] != other:
+                total += <int64_t>(hr_desk_posted(self.desks[k]) - self.collected[k])
+        return total
+
     cdef uint32_t announced(self) noexcept:
         cdef uint32_t total = 0
         cdef int64_t k
@@ -213,6 +243,7 @@ cdef class Front:
                     at -= 1
                 self.ready[at] = found[i].world
                 self.tickets[at] = found[i].ticket
+                self.finished[found[i].world] = found[i].ticket
                 self.readies += 1
 
 
@@ -259,6 +290,29 @@ cdef class Desk:
             if said is not None:
                 tell(world, said)
             hr_desk_finish(self.desk, self.front, world)
+
+    def work_beside(self, Front front, RowStepper stepper, tell, int64_t count, int64_t least,
+                    int64_t most):
+        """Where the batch's own process is a worker: steps worlds that it has given itself,
+        until `count` are ready, or will be when the other workers have finished theirs.
+
+        At least `least` of them, and beyond what the others cannot do at most `most`. Does not
+        sleep. Returns how many.
+        """
+        cdef int64_t world, done = 0
+        least = max(least, count - front.expected(self.desk))
+        while done < least or (done < most and front.readies < count):
+            world = hr_desk_take(self.desk, self.letters)
+            if world == HR_NOTHING:
+                break
+            said = stepper.step(world)
+            if said is not None:
+                tell(world, said)
+            hr_desk_finish(self.desk, self.front, world)
+            done += 1
+            front.collect()
+            PyErr_CheckSignals()
+        return done
 
     def begin(self, int64_t world):
         """Notes that a world is being reset; -1: that the worker is done with resetting."""

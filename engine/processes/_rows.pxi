@@ -125,3 +125,131 @@ cdef class RowStepper:
         if over or returned[4]:
             return self.after(world, over, returned[0], returned[4])
         return None
+
+
+cdef class WholeNumbers:
+    """Takes a batch of actions that are one whole number each, where the array can be read as
+    it is: C-contiguous and of the memory's dtype."""
+
+    cdef int64_t[::1] slots           # [rows]
+    cdef object dtype
+    cdef int64_t low, high
+
+    def __init__(self, slots, low, high):
+        """slots: int64 [rows]; low, high: the least and the greatest action."""
+        self.slots, self.dtype, self.low, self.high = slots, slots.dtype, low, high
+
+    def take(self, actions, rows):
+        """Writes the actions of `rows` (int64; None: all of them); whether it could. Else, and
+        where an action is out of range, nothing is written."""
+        cdef cnp.ndarray array
+        cdef const int64_t *values
+        cdef const int64_t[::1] which
+        cdef int64_t i, count
+        if type(actions) is not np_ndarray:
+            return False
+        array = actions
+        count = self.slots.shape[0] if rows is None else len(rows)
+        if array.descr is not self.dtype or array.ndim != 1 or array.shape[0] != count:
+            return False
+        if not cnp.PyArray_IS_C_CONTIGUOUS(array):
+            return False
+        values = <const int64_t *>array.data
+        for i in range(count):
+            if values[i] < self.low or values[i] > self.high:
+                return False
+        if rows is None:
+            memcpy(&self.slots[0], values, count * sizeof(int64_t))
+        else:
+            which = rows
+            for i in range(count):
+                self.slots[which[i]] = values[i]
+        return True
+
+
+def talking(const int64_t[::1] info_bytes, worlds):
+    """Those of the worlds (int64; None: all), in their order, that have infos: a list."""
+    cdef const int64_t[::1] which
+    cdef int64_t i
+    if worlds is None:
+        return [i for i in range(info_bytes.shape[0]) if info_bytes[i]]
+    which = worlds
+    return [which[i] for i in range(which.shape[0]) if info_bytes[which[i]]]
+
+
+cdef class EpisodeTally:
+    """Returns and lengths of episodes, from the transitions that the batch has been given.
+
+    Attributes:
+        values: float64 [6], as a native batch's totals: episodes, sums of their returns and
+            lengths, least and greatest return, and 0, the episodes that metrics are of.
+        last_return, last_length: of each row's latest episode; 0 before the first.
+    """
+
+    cdef readonly object values, last_return, last_length
+    cdef double[::1] totals, returns, last_returns
+    cdef int64_t[::1] lengths, last_lengths
+    cdef const double[::1] rewards
+    cdef const uint8_t[::1] terminated, truncated, present
+    cdef uint8_t[::1] acts            # [rows]: its next step is a transition
+    cdef bint next_step
+
+    def __init__(self, rewards, terminated, truncated, present, bint next_step):
+        """Of the rows of these arrays; present: who acts at the next step; next_step: the step
+        after an episode's last one is a reset."""
+        rows = len(rewards)
+        self.values, self.next_step = np.zeros(6), next_step
+        self.last_return, self.last_length = np.zeros(rows), np.zeros(rows, np.int64)
+        self.totals = self.values
+        self.returns, self.lengths = np.zeros(rows), np.zeros(rows, np.int64)
+        self.last_returns, self.last_lengths = self.last_return, self.last_length
+        self.rewards, self.present = rewards, present.view(np.uint8)
+        self.terminated, self.truncated = terminated.view(np.uint8), truncated.view(np.uint8)
+        self.acts = np.zeros(rows, np.uint8)
+        self.clear()
+
+    def clear(self):
+        """Forgets the episodes that have ended."""
+        self.values[:] = (0.0, 0.0, 0.0, np.inf, -np.inf, 0.0)
+
+    def begin(self, chosen):
+        """The rows `chosen`, bool [rows], have been reset."""
+        cdef int64_t row
+        cdef const uint8_t[::1] those = chosen.view(np.uint8)
+        for row in range(those.shape[0]):
+            if those[row]:
+                self.returns[row], self.lengths[row] = 0.0, 0
+                self.acts[row] = self.present[row]
+
+    def count(self, rows):
+        """Takes in a step of `rows` (int64; None: all); how many of their episodes ended."""
+        cdef const int64_t[::1] which
+        cdef int64_t i, ended = 0
+        if rows is None:
+            for i in range(self.acts.shape[0]):
+                ended += self.step(i)
+        else:
+            which = rows
+            for i in range(which.shape[0]):
+                ended += self.step(which[i])
+        return ended
+
+    cdef bint step(self, int64_t row) noexcept:
+        cdef bint over = self.terminated[row] or self.truncated[row]
+        self.returns[row] += self.rewards[row]
+        self.lengths[row] += self.acts[row]
+        self.acts[row] = self.present[row] and not (over and self.next_step)
+        if not over:
+            return False
+        self.end(row)
+        return True
+
+    cdef void end(self, int64_t row) noexcept:
+        cdef double gained = self.returns[row]
+        self.last_returns[row], self.last_lengths[row] = gained, self.lengths[row]
+        self.totals[0] += 1.0
+        self.totals[1] += gained
+        self.totals[2] += <double>self.lengths[row]
+        self.totals[3] = min(self.totals[3], gained)
+        self.totals[4] = max(self.totals[4], gained)
+        self.returns[row], self.lengths[row] = 0.0, 0

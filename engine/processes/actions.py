@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from ..errors import ArgumentError, ArgumentTypeError, kind_of
+from ._board import WholeNumbers
 from .leaves import Leaf
 
 
@@ -30,6 +31,9 @@ class ActionWriter:
         ]
         nested = isinstance(space, (spaces.Dict, spaces.Tuple))
         self._only = None if nested else self._leaves[0]
+        self._direct: WholeNumbers | None = None
+        if isinstance(space, spaces.Discrete) and leaves[0].dtype == np.int64:
+            self._direct = WholeNumbers(arrays[0], space.start, space.start + space.n - 1)
         self._ignored = ignored
         self._rows = len(arrays[0]) if arrays else 0
 
@@ -40,6 +44,8 @@ class ActionWriter:
             ArgumentError: wrong shape or structure, out of range, a NaN.
             ArgumentTypeError: a type or dtype that cannot be such an action.
         """
+        if self._direct is not None and self._direct.take(actions, rows):
+            return
         count = self._rows if rows is None else len(rows)
         if self._only is not None:
             array = self._only.converted(actions, "actions", count)

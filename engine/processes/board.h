@@ -113,6 +113,16 @@ static inline int64_t hr_desk_collect(hr_desk *desk, uint64_t *collected, hr_fin
     return count;
 }
 
+/* Writes the worlds that were posted and not finished to `out`; returns how many. */
+static inline int64_t hr_desk_unfinished(hr_desk *desk, int64_t *out) {
+    const uint64_t posted = atomic_load(&desk->posted);
+    int64_t count = 0;
+    for (uint64_t at = atomic_load(&desk->finished); at < posted; at++) {
+        out[count++] = hr_desk_todo(desk)[at % (uint64_t)desk->capacity];
+    }
+    return count;
+}
+
 /* Sleeps until `finished` workers' worlds in all have been counted, the bell is rung for a
  * letter, or the time is up. `letters` is what the desks had announced when last looked at.
  * desks: the addresses of `workers` desks. */
@@ -140,6 +150,7 @@ static inline void hr_desk_tell(hr_desk *desk) {
 
 static inline uint64_t hr_front_finished(hr_front *front) { return atomic_load(&front->finished); }
 static inline uint32_t hr_desk_announced(hr_desk *desk) { return atomic_load(&desk->letters_out); }
+static inline uint64_t hr_desk_posted(hr_desk *desk) { return atomic_load(&desk->posted); }
 static inline uint64_t hr_desk_begun(hr_desk *desk) { return atomic_load(&desk->begun); }
 static inline int64_t hr_desk_current(hr_desk *desk) { return atomic_load(&desk->current); }
 

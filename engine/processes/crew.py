@@ -1,7 +1,8 @@
-"""The worker processes of a batch, as the batch sees them; and a stand-in without processes."""
+"""The worker processes of a batch, as the batch sees them."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 import time
@@ -18,15 +19,19 @@ from ..errors import WorkerError
 from ._board import Front
 from .description import Description
 from .launch import Process, exit_reason, pickled, start_worker
+from .losses import Watch, raised_by_worker
 from .memory import Layout, Memory, map_block, open_block
-from .share import RowInfo, Share
+from .own import OwnShare, worlds_of_caller
+from .share import RowInfo
 from .sources import Source
 from .worker import send_handle
 
 START_SECONDS = 60.0  # that a worker has at least to import and make its environments
 _CLOSE_SECONDS = 5.0  # that environments have to close themselves
 _LOOK_SECONDS = 0.05
-_SPIN_NS = 5_000
+# How long who waits looks before it sleeps, (the batch, a worker): where each of them has a CPU
+# of its own, as long as it takes to sleep and be woken; else the other needs the CPU.
+_SPIN_NS = {True: (100_000, 100_000), False: (0, 5_000)}
 
 
 class Crew:
@@ -34,7 +39,7 @@ class Crew:
 
     Worker k has the worlds [starts[k], starts[k + 1]). When one raises, ends or does not come
     back, it is replaced as long as `restarts` allows; else all are ended and WorkerError tells
-    which it was.
+    which it was. The batch's own process may be one more worker, the last.
 
     Attributes:
         memory: the arrays of the batch, after `attach`.
@@ -42,22 +47,30 @@ class Crew:
     """
 
     def __init__(
-        self, source: Source, workers: int, start_method: str, timeout: float | None, restarts: int
+        self,
+        source: Source,
+        workers: int,
+        start_method: str,
+        timeout: float | None,
+        restarts: int,
+        caller_share: float = 0.0,
     ) -> None:
         """Starts `workers` processes, which make nothing yet.
 
         timeout: seconds that one step, reset or call of one world may take; None: any.
+        caller_share: what this process steps itself, of as many worlds as a worker has.
         """
         self._source = source
         self._start_method = start_method
         self._timeout = timeout
         self._restarts = restarts
+        self._caller_share = caller_share
+        self._own: OwnShare | None = None
         self.restarted = 0
         self._processes: list[Process] = []
         self._end = weakref.finalize(self, _end, os.getpid(), self._processes)
         self._front: Front | None = None
         self._long_infos: dict[int, list[bytes]] = {}
-        self._posted = np.zeros(0, np.bool_)
         for _ in range(workers):
             self._processes.append(start_worker(start_method))
 
@@ -75,26 +88,34 @@ class Crew:
             process.release()
             process.join(_CLOSE_SECONDS)
         del self._processes[workers:]
-        self._starts = np.array([worlds * k // workers for k in range(workers + 1)])
+        own = min(worlds - workers, worlds_of_caller(self._caller_share, worlds, workers))
+        others = worlds - own
+        self._starts = np.array([others * k // workers for k in range(workers + 1)])
         shares = {k: list(range(*self._starts[k : k + 2])) for k in range(workers)}
         shares[0] = shares[0][1:]
-        return self._make({k: share for k, share in shares.items() if share})
+        if own:
+            self._own = OwnShare(others, worlds, self._long_infos)
+            self._starts = np.append(self._starts, worlds)
+        told = self._make({k: share for k, share in shares.items() if share})
+        if self._own is not None:
+            told |= self._ask_own("make", [self._source.of(w) for w in range(others, worlds)])
+        return told
 
     def attach(self, layout: Layout, observation: Any, mode: int, objects: bool) -> Memory:
         """Gives all workers the batch's memory; see Share.attach."""
         self._layout = layout
-        self._attachment = (observation, mode, objects)
         self._handle = open_block(layout.size)
         self._end.detach()
         self._end = weakref.finalize(self, _end, os.getpid(), self._processes, self._handle)
         self.memory = Memory(layout, map_block(self._handle, layout.size))
-        board = self.memory.arrays["board"]
-        spin = _SPIN_NS if available_cpus() > len(self._processes) else 0
-        self._front = Front(board, self._starts, spin)
-        self._posted = np.zeros(int(self._starts[-1]), np.bool_)
+        spin = _SPIN_NS[available_cpus() > len(self._processes)]
+        self._attachment = (observation, mode, objects, spin[1])
+        self._front = Front(self.memory.arrays["board"], self._starts, spin[0])
         for k in range(len(self._processes)):
             self._send_attachment(k)
         self._answers(list(range(len(self._processes))))
+        if self._own is not None:
+            self._own.attach(self._front, self._starts, self.memory, observation, mode, objects)
         return self.memory
 
     @property
@@ -132,41 +153,56 @@ class Crew:
         """Starts new episodes; the infos that are not empty, in the order of rows."""
         letters = {}
         bounds = np.searchsorted(worlds, self._starts)
-        for k in range(len(self._processes)):
+        for k in range(len(self._starts) - 1):
             low, high = bounds[k], bounds[k + 1]
             if low < high:
                 letters[k] = ("reset", list(worlds[low:high]), list(seeds[low:high]), options)
-        answers = self._ask(letters)
-        return [told for k in letters for told in answers[k]]
+        return [told for answer in self._ask(letters) for told in answer]
 
     def call(self, name: str, args: Any, kwargs: Any) -> list[Any]:
         """A method's result, or an attribute's value, for each world."""
         letter = ("call", name, args, kwargs)
-        answers = self._ask(dict.fromkeys(range(len(self._processes)), letter))
-        return [value for k in range(len(self._processes)) for value in answers[k]]
+        answers = self._ask(dict.fromkeys(range(len(self._starts) - 1), letter))
+        return [value for answer in answers for value in answer]
 
     def set(self, name: str, values: Sequence[Any]) -> None:
         """Sets an attribute of each world."""
-        starts = self._starts
-        self._ask(
-            {
-                k: ("set", name, list(values[starts[k] : starts[k + 1]]))
-                for k in range(len(self._processes))
-            }
-        )
+        shares = itertools.pairwise(self._starts.tolist())
+        self._ask({k: ("set", name, list(values[a:b])) for k, (a, b) in enumerate(shares)})
 
-    def _ask(self, letters: dict[int, tuple[Any, ...]]) -> dict[int, Any]:
+    def _ask(self, letters: dict[int, tuple[Any, ...]]) -> list[Any]:
+        """The answers to one letter for each of some workers, in their order."""
+        import cloudpickle
+
         assert self._front is not None
-        for k, letter in letters.items():
-            self._send(k, letter)
-            self._front.tell(k)
-        return self._answers(list(letters))
+        own = letters.pop(len(self._processes), None)
+        sent = {k: cloudpickle.dumps(letter) for k, letter in letters.items()}
+        try:
+            for k, data in sent.items():
+                self._send_bytes(k, data)
+                self._front.tell(k)
+            last = [] if own is None else [self._ask_own(*own)]
+            answers = self._answers(list(sent))
+        except BaseException:  # answers may still come, to nobody
+            self.kill()
+            raise
+        return [answers[k] for k in sent] + last
+
+    def _ask_own(self, name: str, *rest: Any) -> Any:
+        assert self._own is not None
+        try:
+            return self._own.answer(name, *rest)
+        except WorkerError as error:
+            self._fail(error)
 
     def _send(self, k: int, letter: tuple[Any, ...]) -> None:
         import cloudpickle
 
+        self._send_bytes(k, cloudpickle.dumps(letter))
+
+    def _send_bytes(self, k: int, data: bytes) -> None:
         try:
-            self._processes[k].connection.send_bytes(cloudpickle.dumps(letter))
+            self._processes[k].connection.send_bytes(data)
         except (BrokenPipeError, ConnectionResetError):
             self._fail(self._loss(k))
 
@@ -174,7 +210,7 @@ class Crew:
         """One answer of each of the workers; raises when one of them cannot give it."""
         waiting = {self._processes[k].connection: k for k in workers}
         answers: dict[int, Any] = {}
-        watch = _Watch(len(self._processes))
+        watch = Watch(len(self._processes))
         patience = self._timeout
         if patience is not None and starting:
             patience = max(patience, START_SECONDS)
@@ -194,7 +230,7 @@ class Crew:
         except (EOFError, ConnectionError):
             self._fail(self._loss(k))
         if answer[0] == "raised":
-            self._fail(_raised(k, *answer[1:]))
+            self._fail(raised_by_worker(k, *answer[1:]))
         return answer[1]
 
     # ---- stepping -------------------------------------------------------------------------
@@ -202,25 +238,30 @@ class Crew:
     def submit(self, worlds: np.ndarray) -> None:
         """Starts a step of the worlds, int64; their actions are in memory."""
         assert self._front is not None
-        self._posted[worlds] = True
         self._front.post(worlds)
 
     def wait(self, count: int) -> np.ndarray:
         """The `count` worlds, int64, that were finished first and not given out yet."""
         front = self._front
         assert front is not None
-        watch: _Watch | None = None
+        watch: Watch | None = None
+        if self._own is not None:
+            self._step_own(self._own, count)
         while True:
             ready, letters = front.wait(count)
             if letters:
                 self._read_letters()
             elif ready >= count:
-                done = front.take(count)
-                self._posted[done] = False
-                return done
+                return front.take(count)
             else:  # nothing new in a while
-                watch = watch or _Watch(len(self._processes))
+                watch = watch or Watch(len(self._processes))
                 self._look(watch)
+
+    def _step_own(self, own: OwnShare, count: int) -> None:
+        try:
+            own.step(count)
+        except WorkerError as error:
+            self._fail(error)
 
     def infos(self, world: int) -> list[RowInfo]:
         """What a finished world had to say; to be asked once, where info_bytes is not 0."""
@@ -242,9 +283,9 @@ class Crew:
         if letter[0] == "infos":
             self._long_infos.setdefault(letter[1], []).append(letter[2])
         else:
-            self._replace(k, _raised(k, *letter[1:]))
+            self._replace(k, raised_by_worker(k, *letter[1:]))
 
-    def _look(self, watch: _Watch) -> None:
+    def _look(self, watch: Watch) -> None:
         """Looks for workers that are gone or hang."""
         assert self._front is not None
         self._read_letters()  # what a worker said before it ended
@@ -296,14 +337,13 @@ class Crew:
         lost.kill()
         lost.join(None)
         lost.release()
-        front.clear(k)
+        again = front.clear(k)
         share = np.arange(self._starts[k], self._starts[k + 1])
         self._processes[k] = start_worker(self._start_method)
         self._make({k: share.tolist()})
         self._send_attachment(k)
         self._answers([k])
         self.memory.arrays["lost"][share] = True
-        again = share[self._posted[share] & ~np.isin(share, front.ready_worlds())]
         self.memory.arrays["info_bytes"][again] = 0
         for world in again.tolist():
             self._long_infos.pop(world, None)
@@ -324,6 +364,8 @@ class Crew:
                 continue
             if self._front is not None:
                 self._front.tell(k)
+        if self._own is not None:
+            self._own.close()
         until = time.monotonic() + _CLOSE_SECONDS
         for process in self._processes:
             process.join(max(0.0, until - time.monotonic()))
@@ -332,110 +374,13 @@ class Crew:
     def kill(self) -> None:
         """Ends the workers at once."""
         self._end()
+        if self._own is not None:
+            self._own.close()
 
-
-class LocalCrew:
-    """Steps the worlds in this process, one after the other: the plain reference.
-
-    It is used as a Crew is; an environment's exceptions come as they are.
-    """
-
-    restarted = 0
-
-    def __init__(self, source: Source) -> None:
-        """Makes nothing yet."""
-        self._source = source
-        self._share = Share(0)
-        self._todo: list[int] = []
-        self._long_infos: dict[int, bytes] = {}
-
-    def probe(self) -> Description:
-        """Makes world 0 and describes it."""
-        return self._share.make([self._source.of(0)])[0]
-
-    def make(self, worlds: int) -> dict[int, Description]:
-        """Makes all other worlds; descriptions of those that differ from the first."""
-        self.starts = np.array([0, worlds])
-        return self._share.make([self._source.of(w) for w in range(1, worlds)])
-
-    def attach(self, layout: Layout, observation: Any, mode: int, objects: bool) -> Memory:
-        """Gives the worlds the batch's memory."""
-        block = np.zeros(layout.size + 64, np.uint8)
-        start = -block.ctypes.data % 64
-        self.memory = Memory(layout, block[start : start + layout.size])
-        self._share.attach(self.memory, observation, mode, objects)
-        return self.memory
-
-    def pids(self) -> list[int]:
-        """There are no processes."""
-        return []
-
-    def reset(
-        self, worlds: Sequence[int], seeds: Sequence[int | None], options: Any
-    ) -> list[RowInfo]:
-        """Starts new episodes; the infos that are not empty."""
-        return self._share.reset(worlds, seeds, options)
-
-    def call(self, name: str, args: Any, kwargs: Any) -> list[Any]:
-        """A method's result, or an attribute's value, for each world."""
-        return self._share.call(name, args, kwargs)
-
-    def set(self, name: str, values: Sequence[Any]) -> None:
-        """Sets an attribute of each world."""
-        self._share.set(name, values)
-
-    def submit(self, worlds: np.ndarray) -> None:
-        """Notes worlds, int64, that `wait` is to step."""
-        self._todo += worlds.tolist()
-
-    def wait(self, count: int) -> np.ndarray:
-        """Steps the first `count` worlds that were submitted, int64.
-
-        What an environment raises comes as it is; nothing is left to be stepped then.
-        """
-        todo, self._todo = self._todo[:count], self._todo[count:]
-        try:
-            for world in todo:
-                letter = self._share.stepper.step(world)
-                if letter is not None:
-                    self._long_infos[world] = letter
-        except BaseException:
-            self._todo = []
-            raise
-        return np.array(todo, np.int64)
-
-    def infos(self, world: int) -> list[RowInfo]:
-        """What a finished world had to say."""
-        length = int(self.memory.arrays["info_bytes"][world])
-        self.memory.arrays["info_bytes"][world] = 0
-        if length > 0:
-            return pickle.loads(self.memory.arrays["infos"][world, :length].data)
-        return pickle.loads(self._long_infos.pop(world))
-
-    def close(self) -> None:
-        """Closes the worlds."""
-        self._share.close()
-
-
-class _Watch:
-    """How long each worker has been at the same thing, seconds."""
-
-    def __init__(self, workers: int) -> None:
-        self._seen: list[tuple[Any, float]] = [(None, 0.0)] * workers
-
-    def stands(self, worker: int, doing: Any) -> float:
-        """Seconds since `doing` of the worker last changed."""
-        now = time.monotonic()
-        if self._seen[worker][0] != doing:
-            self._seen[worker] = (doing, now)
-        return now - self._seen[worker][1]
-
-
-def _raised(k: int, world: int, name: str, kept: bytes | None, text: str) -> WorkerError:
-    error = WorkerError(f"environment {world} (worker {k}) raised {name}:\n\n{text}")
-    if kept is not None:
-        error.__cause__ = pickle.loads(kept)
-    return error
+    @property
+    def alive(self) -> bool:
+        """Whether there are workers."""
+        return self._end.alive
 
 
 def _end(owner: int, processes: list[Process], handle: int | None = None) -> None:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from .leaves import map_leaves
+from ..infos import map_arrays
+from ._board import talking
 from .memory import BatchBuffers, Memory
 
 if TYPE_CHECKING:
-    from .crew import Crew, LocalCrew
+    from .crew import Crew
+    from .local import LocalCrew
     from .share import RowInfo
 
 
@@ -51,17 +53,16 @@ class BatchInfos:
             infos = merger.add(infos, info, row)
         return self._completed(infos, None)
 
-    def of_step(self, rows: np.ndarray | None) -> dict[str, Any]:
-        """Infos of a step of `rows` (int64, ascending; None: all)."""
-        infos = self._endings(rows) if self._same_step and not self._objects else {}
-        bytes_of = self._info_bytes
-        worlds = None if rows is None else rows[:: self._agents] // self._agents
-        talking = (
-            np.flatnonzero(bytes_of) if worlds is None else worlds[np.flatnonzero(bytes_of[worlds])]
-        )
-        if len(talking):
+    def of_step(self, rows: np.ndarray | None, ended: int) -> dict[str, Any]:
+        """Infos of a step of `rows` (int64, ascending; None: all), of which `ended` ended."""
+        dense = self._same_step and not self._objects
+        infos = self._endings(rows) if ended and dense else {}
+        worlds = rows
+        if rows is not None and self._agents > 1:
+            worlds = rows[:: self._agents] // self._agents
+        if worlds_with_infos := talking(self._info_bytes, worlds):
             merger = _Merger(len(self._terminated) if rows is None else len(rows))
-            for world in talking.tolist():
+            for world in worlds_with_infos:
                 for row, info, ending in self._crew.infos(world):
                     at = row if rows is None else int(np.searchsorted(rows, row))
                     if ending is not None:
@@ -70,14 +71,12 @@ class BatchInfos:
         return self._completed(infos, rows)
 
     def _endings(self, rows: np.ndarray | None) -> dict[str, Any]:
-        """Dense final observations, and who has one; empty where no episode ended."""
+        """Dense final observations, and who has one."""
         ended = self._terminated | self._truncated
         if rows is not None:
             ended = ended[rows]
-        if not ended.any():
-            return {}
         return {
-            "final_obs": map_leaves(
+            "final_obs": map_arrays(
                 lambda array: array.copy() if rows is None else array[rows], self._final
             ),
             "_final_obs": ended,

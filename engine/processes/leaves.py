@@ -73,15 +73,6 @@ def _assembled(space: spaces.Space, values: Iterator[Any]) -> Any:
     return next(values)
 
 
-def map_leaves(function: Callable[[Any], Any], value: Any) -> Any:
-    """`function` of each leaf of assembled values."""
-    if isinstance(value, dict):
-        return {name: map_leaves(function, part) for name, part in value.items()}
-    if isinstance(value, tuple):
-        return tuple(map_leaves(function, part) for part in value)
-    return function(value)
-
-
 # ---- one row at a time: the worker's side --------------------------------------------------
 
 

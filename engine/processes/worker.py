@@ -23,8 +23,6 @@ from ._board import Desk, watch_parent
 from .memory import Layout, Memory, map_block
 from .share import Share, dumps
 
-SPIN_NS = 5_000  # before a worker that has nothing to do sleeps
-
 
 def serve(connection: Connection, parent: int) -> None:
     """Runs until the batch says "close" or is gone. parent: the process that started this one."""
@@ -111,7 +109,7 @@ class _Worker:
         return self.share.make(pickle.loads(functions))
 
     def attach(
-        self, layout: Layout, index: int, observation: Any, mode: int, objects: bool
+        self, layout: Layout, index: int, observation: Any, mode: int, objects: bool, spin_ns: int
     ) -> None:
         handle = _receive_handle(self.connection)
         try:
@@ -119,7 +117,7 @@ class _Worker:
         finally:
             os.close(handle)
         self.share.attach(memory, observation, mode, objects)
-        self.desk = Desk(memory.arrays["board"], layout.starts, index, SPIN_NS)
+        self.desk = Desk(memory.arrays["board"], layout.starts, index, spin_ns)
 
     def reset(self, worlds: list[int], seeds: list[int | None], options: Any) -> Any:
         assert self.desk is not None

@@ -210,16 +210,22 @@ def test_first_ready_first_served(made: Any) -> None:
     assert {1, 2, 3} <= set(seen)
 
 
-def test_no_environment_starves(made: Any) -> None:
-    vec = made(Counter, 12, workers=3, batch_size=4)
+@pytest.mark.parametrize(("workers", "batch_size"), [(1, 3), (1, 8), (3, 4), (0, 5)])
+def test_no_environment_starves(made: Any, workers: int, batch_size: int) -> None:
+    """Those of one worker take turns, in whatever order the caller names them; workers 0: all in
+    the calling process."""
+    executor = {"workers": workers} if workers else {"executor": "serial"}
+    vec = made(Counter, 12, batch_size=batch_size, **executor)
     vec.reset()
     steps = np.zeros(12, int)
     vec.send(np.zeros(12, int))
-    for _ in range(600):
+    for _ in range(300):
         rows = vec.recv()[4]["env_id"]
         steps[rows] += 1
-        vec.send(np.zeros(4, int))
-    assert steps.sum() == 2400
+        vec.send(np.zeros(batch_size, int))
+    assert steps.sum() == 300 * batch_size
+    for share in np.split(steps, max(1, workers)):
+        assert np.ptp(share) <= 2
     assert steps.min() >= 0.5 * steps.mean()
 
 
