@@ -12,6 +12,7 @@ from ..engine.make import make_vec
 from .batches import Batch, NotInstalled
 
 NAME = "python-cartpole"
+HALVES = "half of the rows are in the caller's hands while the others are stepped"
 
 
 def cartpole() -> gymnasium.Env[Any, Any]:
@@ -44,8 +45,25 @@ def headrace_halves(num_envs: int, workers: int) -> Batch:
         workers,
         lambda: make_vec(cartpole, num_envs, workers=workers, copy=False, batch_size=half),
         ours=True,
-        note="half of the rows are in the caller's hands while the others are stepped",
+        note=HALVES,
     )
+
+
+def headrace_caller(num_envs: int, cores: int, halves: bool) -> Batch:
+    """The same where the calling process takes the place of one of the workers."""
+    rows = num_envs // 2 if halves else num_envs
+    return Batch(
+        "send-recv" if halves else "step",
+        f"headrace processes (caller_share=1{f', batch_size={rows}' if halves else ''})",
+        num_envs,
+        cores,
+        lambda: make_vec(
+            cartpole, num_envs, workers=max(1, cores - 1), caller_share=1, copy=False,
+            batch_size=rows,
+        ),
+        ours=True,
+        note=HALVES if halves else "the calling process is one of the workers",
+    )  # fmt: skip
 
 
 def halves_loop(env: Any, batch: Batch) -> Callable[[int], None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -17,21 +17,23 @@ from .timing import Spread
 
 ENV = "heavy-tailed cartpole"
 ENVS, WORKERS, BATCH = 64, 16, 16
+# An environment may differ from what is expected of it by this share, as workers wait for work
+# at different times, and by so many steps, as a run begins and ends in the middle of a round.
+TOLERANCE, TURNS = 0.1, 2
 
 
 class Timed(HeavyTail):
-    """HeavyTail that knows how many of its steps took how long."""
+    """HeavyTail that knows when its steps began and ended."""
 
     def __init__(self, render_mode: str | None = None) -> None:
         super().__init__(render_mode)
-        self.busy, self.steps = 0.0, 0  # seconds
+        self.spans: list[tuple[float, float]] = []  # seconds, of a clock that processes share
 
     def step(self, action: Any) -> Any:
         """See gymnasium.Env."""
-        started = time.perf_counter()
+        started = time.monotonic()
         result = super().step(action)
-        self.busy += time.perf_counter() - started
-        self.steps += 1
+        self.spans.append((started, time.monotonic()))
         return result
 
 
@@ -41,7 +43,45 @@ class Trip:
 
     sps: float
     ideal: float  # share: time that workers spent in steps, of all their time
-    fairness: float  # largest deviation of an environment's steps from what its speed allows
+    deviation: float  # see Shares
+    outside: int
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How the environments' numbers of steps compare with what their own speeds allow.
+
+    Workers differ by luck: with such a tail one of them has half as many steps again as another
+    in a run of some seconds. So nothing is expected of an environment but what follows
+    from the lengths that its own steps and those of its worker had: that the environments of a
+    worker take turns, and that each worker is busy as much as all are on average, U of the time
+    T. With mean lengths l_j that is T U / sum(l_j) steps for each of them.
+
+    Attributes:
+        expected, steps: [environments]; a step that only partly lies in the run counts by its
+            part.
+        deviation: the largest difference, as a share of what was expected.
+        outside: environments whose difference is more than TOLERANCE and TURNS.
+    """
+
+    expected: np.ndarray
+    steps: np.ndarray
+
+    @classmethod
+    def of(cls, busy: np.ndarray, steps: np.ndarray, workers: int) -> Shares:
+        """busy: seconds of each environment's steps; those of a worker follow each other."""
+        lengths = (busy / np.maximum(steps, 1e-9)).reshape(workers, -1)
+        each = busy.sum() / workers / lengths.sum(1)
+        return cls(np.repeat(each, lengths.shape[1]), steps)
+
+    @property
+    def deviation(self) -> float:
+        return float((np.abs(self.steps - self.expected) / self.expected).max())
+
+    @property
+    def outside(self) -> int:
+        allowed = TOLERANCE * self.expected + TURNS
+        return int((np.abs(self.steps - self.expected) > allowed).sum())
 
 
 def trip(batch_size: int, seconds: float, seed: int) -> Trip:
@@ -53,53 +93,41 @@ def trip(batch_size: int, seconds: float, seed: int) -> Trip:
     with closing(vec):
         vec.reset(seed=1000 * seed)
         rng = np.random.default_rng(seed)
-        clock = time.perf_counter
-        before = _tally(vec)
+        clock = time.monotonic
         started = clock()
+        flying = 0
         if batch_size < ENVS:
             vec.send(rng.integers(0, 2, ENVS))
+            flying = ENVS
             while clock() - started < seconds:
                 rows = vec.recv()[-1]["env_id"]
                 vec.send(rng.integers(0, 2, len(rows)))
-            passed = clock() - started
-            busy, steps = _in_time(vec)
         else:
             while clock() - started < seconds:
                 vec.step(rng.integers(0, 2, ENVS))
-            passed = clock() - started
-            busy, steps = _tally(vec)
-    busy, steps = busy - before[0], steps - before[1]
+        ended = clock()
+        while flying:
+            flying -= len(vec.recv()[-1]["env_id"])
+        busy, steps = in_run(vec.get_attr("spans"), started, ended)
+    passed = ended - started
+    shares = Shares.of(busy, steps, WORKERS)
     return Trip(
         float(steps.sum()) / passed,
         float(busy.sum()) / (WORKERS * passed),
-        _unfairness(busy, steps),
+        shares.deviation,
+        shares.outside,
     )
 
 
-def _in_time(vec: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The tally without what was still in flight when time was up."""
-    flying = []
-    while vec._flight.in_flight:
-        flying.append(vec.recv()[-1]["env_id"])
-    busy, steps = _tally(vec)
-    late = np.concatenate(flying)
-    busy[late] -= busy[late] / np.maximum(1, steps[late])  # one step, at its usual length
-    steps[late] -= 1
+def in_run(spans: Sequence[Any], started: float, ended: float) -> tuple[np.ndarray, np.ndarray]:
+    """Seconds in steps and number of steps of each environment between two times."""
+    busy, steps = np.zeros(len(spans)), np.zeros(len(spans))
+    for row, those in enumerate(spans):
+        begins, ends = np.array(those).reshape(-1, 2).T
+        inside = np.clip(np.minimum(ends, ended) - np.maximum(begins, started), 0.0, None)
+        busy[row] = inside.sum()
+        steps[row] = (inside / (ends - begins)).sum()
     return busy, steps
-
-
-def _tally(vec: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Seconds in steps and number of steps of each environment."""
-    return np.array(vec.get_attr("busy")), np.array(vec.get_attr("steps"), np.float64)
-
-
-def _unfairness(busy: np.ndarray, steps: np.ndarray) -> float:
-    """Environments of one worker take turns: each should have had as many steps as the time of
-    that worker allows, at the mean length of a step of each of them."""
-    rounds = steps.reshape(WORKERS, -1)
-    lengths = (busy / np.maximum(1, steps)).reshape(WORKERS, -1)
-    expected = busy.reshape(WORKERS, -1).sum(1) / lengths.sum(1)
-    return float(np.max(np.abs(rounds - expected[:, None]) / expected[:, None]))
 
 
 def run(*, rounds: int, seconds: float, announce: Callable[[int], None]) -> list[Result]:
@@ -116,11 +144,14 @@ def run(*, rounds: int, seconds: float, announce: Callable[[int], None]) -> list
         note = "time that the workers spent in steps, of all their time"
         found.append(_result(f"{name}-of-ideal", [t.ideal for t in taken], "share", note))
     note = (
-        "largest difference of an environment's number of steps from what the speed of the "
-        "environments of its worker allows"
+        "largest difference of an environment's number of steps from what its own speed and that "
+        "of its worker's others allow"
     )
-    unfair = [t.fairness for t in trips["continuous"]]
-    return [*found, _result("continuous-deviation", unfair, "share", note)]
+    continuous = trips["continuous"]
+    found.append(_result("continuous-deviation", [t.deviation for t in continuous], "share", note))
+    note = f"of {ENVS}, that differ from it by more than {TOLERANCE:.0%} and {TURNS} steps"
+    outside = [float(t.outside) for t in continuous]
+    return [*found, _result("continuous-outside", outside, "environments", note)]
 
 
 def _result(name: str, values: list[float], unit: str, note: str) -> Result:
