@@ -11,7 +11,8 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from ..engine.errors import ArgumentError
-from ..engine.processes.leaves import assemble, leaves_of, map_leaves
+from ..engine.infos import map_arrays
+from ..engine.processes.leaves import assemble, leaves_of
 from .actor import Draw
 from .codec import Codec
 from .policies import Acting, acting, check_policy
@@ -102,7 +103,7 @@ class LoadedPolicy:
         if state is not None and self.state_size:
             state[...] = acted.state[0] if single else acted.state
         actions = self._codec.actions(acted.actions)
-        return map_leaves(lambda array: array[0], actions) if single else actions
+        return map_arrays(lambda array: array[0], actions) if single else actions
 
     def _arrays(self, observations: Any) -> tuple[list[NDArray[Any]], bool]:
         """The observations' arrays [rows, *shape] in order, and whether it is a single one."""
