@@ -1,25 +1,44 @@
 """A mask that allows nothing is named where an agent plays, as it is where one trains."""
 
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import headrace
+from headrace.trainers.agent import AgentConfig, load_agent
 from headrace.trainers.rollout import MaskError, check_masks
 
 SHUT = str(Path(__file__).parent / "worlds" / "shut.c")
 
 
-@pytest.mark.parametrize("sample", [False, True])
-def test_evaluating_names_row_and_step(tmp_path, sample):
+@pytest.fixture
+def shut(tmp_path):
+    """A run whose environment allows nothing at step 3 of its episodes, since it was trained."""
     folder = tmp_path / "r"
     headrace.train(SHUT, steps=1, horizon=2, target=None, run_dir=str(folder))
     config = folder / "config.toml"
     assert "shut = -1" not in config.read_text()
     config.write_text(config.read_text().replace("[params]\n", "[params]\nshut = 3\n"))
+    return str(folder)
+
+
+@pytest.mark.parametrize("sample", [False, True])
+def test_evaluating_names_row_and_step(shut, sample):
     with pytest.raises(MaskError, match="'shut': the action mask of row 0 allows no action at st"):
-        headrace.evaluate(str(folder), sample=sample)
+        headrace.evaluate(shut, sample=sample)
+
+
+def test_so_does_playing_as_in_a_video_or_in_the_terminal(shut):
+    agent = load_agent(AgentConfig(shut), 2, autoreset_mode="NextStep")
+    with closing(agent.vec) as vec:
+        for step in range(3):
+            vec.step(agent.player.act_in(vec, step=step))
+        with pytest.raises(MaskError, match="mask of row 0 allows no action at step 3"):
+            agent.player.act_in(vec, step=3)
+        vec.buffers.arrays["world_over"][:] = True  # the next step only resets: no action counts
+        agent.player.act_in(vec, step=3)
 
 
 def test_only_agents_that_act_count_and_every_element_must_allow_something():
