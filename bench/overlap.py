@@ -1,7 +1,9 @@
 """`headrace bench overlap`: what asynchrony costs where environments never wait.
 
 Native environments and policies: collecting and learning share one pool of threads either way,
-so that there is nothing to win; here is what is lost.
+so that there is little to win; here is what is lost or won, in steps per second and in the time
+that a preset takes to its target. Presets are chosen by the latter: which way each picks, and
+whether it was the better one, is told.
 """
 
 from __future__ import annotations
@@ -9,16 +11,22 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from ..engine.cpus import available_cpus
+from ..trainers.begin import preset_of
+from ..trainers.config import configure
 from ..trainers.train import train
 from .benchmark import Announce, Benchmark, RepeatFlags, Report
+from .ranks import chance_above
 from .results import Ratio, Result
 from .timing import Spread
 
 ENVS = ("cartpole", "pong")
 WAYS = {"sync": False, "async": True}
 HEADRACE = "headrace"
+LEVEL = 0.05  # of the test of which way is the better one, both directions together
+SEEDS = 3  # trainings to the target for each repeat: their times differ more than speeds do
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,33 +34,87 @@ class OverlapFlags(RepeatFlags):
     """The flags of `headrace bench overlap`."""
 
 
-def run(*, rounds: int, steps: int, announce: Announce) -> list[Result]:
-    """Every preset `rounds` times both ways, in turn, for `steps` steps without a target."""
+def run(*, rounds: int, steps: int, seeds: int, announce: Announce) -> list[Result]:
+    """Every preset both ways, in turn: `rounds` times for `steps` steps without a target, and
+    `seeds` times to its target."""
     speeds: dict[tuple[str, str], list[float]] = {}
-    done, total = 0, (rounds + 1) * len(ENVS) * len(WAYS)
-    with tempfile.TemporaryDirectory() as folder:
-        for number in range(rounds + 1):  # the first only warms up
-            for env in ENVS:
-                for way, asynchronous in WAYS.items():
-                    speed = _speed(Path(folder), env, steps, number, asynchronous)
-                    if number:
+    times: dict[tuple[str, str], list[float | None]] = {}
+    done, total = 0, (rounds + 1 + seeds) * len(ENVS) * len(WAYS)
+    for number in range(rounds + 1 + seeds):
+        for env in ENVS:
+            for way, asynchronous in WAYS.items():
+                if number <= rounds:
+                    speed = _speed(env, steps, number, asynchronous)
+                    if number:  # the first only warms up
                         speeds.setdefault((env, way), []).append(speed)
-                    done += 1
-                    announce(done, total)
+                else:
+                    found = _time(env, number - rounds, asynchronous)
+                    times.setdefault((env, way), []).append(found)
+                done += 1
+                announce(done, total)
     note = f"{steps:,} steps of the preset, 1 update of lag at most where asynchronous"
     threads = available_cpus()
-    return [
+    results = [
         Result.measured(f"{env}-{way}", HEADRACE, env, threads, Spread.of(s), "steps/s", note)
         for (env, way), s in speeds.items()
     ]
+    results += [_solved(env, way, found, threads) for (env, way), found in times.items()]
+    return [*results, *(verdict(env, picked(env), times, threads) for env in ENVS if seeds)]
 
 
-def _speed(folder: Path, env: str, steps: int, seed: int, asynchronous: bool) -> float:
-    with tempfile.TemporaryDirectory(dir=folder) as run_dir:
-        path = str(Path(run_dir) / "run")
-        return train(
-            env, seed=seed, steps=steps, target=None, run_dir=path, async_=asynchronous
-        ).sps
+def _solved(env: str, way: str, times: list[float | None], threads: int) -> Result:
+    """The time to the target, of the seeds that reached it."""
+    reached = [time for time in times if time is not None]
+    name, note = f"{env}-{way}-solve", f"{len(reached)} of {len(times)} seeds reached the target"
+    if not reached:
+        return Result.missing(name, HEADRACE, env, "s", note)
+    return Result.measured(name, HEADRACE, env, threads, Spread.of(reached), "s", note)
+
+
+def picked(env: str) -> str:
+    """The way that the preset trains."""
+    config = configure(env, preset_of(env), {})
+    return next(way for way, asynchronous in WAYS.items() if asynchronous == config.async_)
+
+
+def verdict(
+    env: str, pick: str, times: dict[tuple[str, str], list[float | None]], threads: int
+) -> Result:
+    """Whether the preset's way was the better one: how many times its own time to the target the
+    other way takes. Seeds that never reached it count as later than all others."""
+    other = next(way for way in WAYS if way != pick)
+    own, others = (
+        [float("inf") if time is None else time for time in times[env, way]]
+        for way in (pick, other)
+    )
+    slower, faster = chance_above(own, others), chance_above(others, own)
+    if slower < LEVEL / 2:
+        said = "the better one"
+    elif faster < LEVEL / 2:
+        said = f"not the better one: {other} is"
+    else:
+        said = f"as good as {other}, as far as these times tell"
+    name = f"{env}-preset"
+    note = f"time to the target {other} / {pick}: the preset picks {pick}, {said}"
+    ratios = [b / a for a, b in zip(own, others, strict=True) if max(a, b) < float("inf")]
+    if not ratios:
+        return Result.missing(name, HEADRACE, env, "ratio", note)
+    return Result.measured(name, HEADRACE, env, threads, Spread.of(ratios), "ratio", note)
+
+
+def _speed(env: str, steps: int, seed: int, asynchronous: bool) -> float:
+    return float(_trained(env, seed=seed, steps=steps, target=None, async_=asynchronous).sps)
+
+
+def _time(env: str, seed: int, asynchronous: bool) -> float | None:
+    """Seconds to the preset's target; None where it was not reached in the preset's steps."""
+    found: float | None = _trained(env, seed=seed, async_=asynchronous).solved_seconds
+    return found
+
+
+def _trained(env: str, **settings: Any) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        return train(env, run_dir=str(Path(folder) / "run"), **settings)
 
 
 def ratios(results: list[Result]) -> list[Ratio]:
@@ -69,16 +131,16 @@ def ratios(results: list[Result]) -> list[Ratio]:
 
 def report(flags: OverlapFlags, announce: Announce) -> Report:
     """As the command line asks for it."""
-    found = run(
-        rounds=flags.repeats, steps=400_000 if flags.quick else 4_000_000, announce=announce
-    )
+    steps, seeds = (400_000, flags.repeats) if flags.quick else (4_000_000, SEEDS * flags.repeats)
+    found = run(rounds=flags.repeats, steps=steps, seeds=seeds, announce=announce)
     return Report("Asynchronous training where nothing waits", found, ratios(found))
 
 
 BENCHMARK = Benchmark(
     "overlap",
     "Measures what asynchrony costs where environments never wait: CartPole and pong with native "
-    "policies, synchronous and asynchronous, in turn.",
+    "policies, synchronous and asynchronous, in turn; and whether their presets pick the better "
+    "way.",
     OverlapFlags,
     "headrace bench overlap --out bench/results/overlap.json",
     report,

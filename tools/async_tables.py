@@ -88,7 +88,7 @@ def ladder_table(document: dict[str, Any]) -> str:
 
 
 def overlap_table(document: dict[str, Any]) -> str:
-    """One environment a line: both speeds and their ratio."""
+    """One environment a line: both speeds and their ratio; and which way the preset picks."""
     cells = {each["name"]: each for each in document["results"]}
     lines = [
         f"| {machine_of(document)} | in turn, M steps/s | `--async`, M steps/s | ratio |",
@@ -100,6 +100,14 @@ def overlap_table(document: dict[str, Any]) -> str:
             figure({k: each[k] / 1e6 for k in ("min", "median", "max")}) for each in (turn, ahead)
         )
         lines.append(f"| {env} | {shown} | {times(ahead, turn)} |")
+    picks = [cells[name] for name in cells if name.endswith("-preset")]
+    if not picks:
+        return "\n".join(lines)
+    lines += ["", "| | to the target in turn, s | `--async`, s | |", "|---|--:|--:|---|"]
+    for pick in picks:
+        env, said = pick["env"], pick["note"].partition(": ")[2]
+        both = " | ".join(figure(cells[f"{env}-{way}-solve"]) for way in ("sync", "async"))
+        lines.append(f"| {env} | {both} | {said} |")
     return "\n".join(lines)
 
 

@@ -1,7 +1,6 @@
 #include "level.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include "isa.h"
 
 #define DECLARE(level)                                                                             \
     void hr_step_plain_##level(hr_vec *, int64_t, int64_t);                                        \
@@ -24,13 +23,11 @@ DECLARE(v4)
 #endif
 
 const hr_level *hr_level_get(void) {
-    const char *highest = getenv("HEADRACE_ISA");
-    if (highest == NULL) highest = "v4";
 #ifdef HR_HAVE_V4
-    if (strcmp(highest, "v4") == 0 && __builtin_cpu_supports("x86-64-v4")) return &level_v4;
+    if (hr_isa_allows("v4") && __builtin_cpu_supports("x86-64-v4")) return &level_v4;
 #endif
 #ifdef HR_HAVE_V3
-    if (strcmp(highest, "base") != 0 && __builtin_cpu_supports("x86-64-v3")) return &level_v3;
+    if (hr_isa_allows("v3") && __builtin_cpu_supports("x86-64-v3")) return &level_v3;
 #endif
     return &level_base;
 }

@@ -16,7 +16,7 @@ typedef struct hr_level {
     int64_t (*count_episodes)(const hr_vec *vec, int64_t lo, int64_t hi, double *totals);
 } hr_level;
 
-/* The best that this CPU has and HEADRACE_ISA (base, v3 or v4) allows. */
+/* The best that this CPU has and HEADRACE_ISA allows (isa.h). */
 const hr_level *hr_level_get(void);
 
 static inline hr_step_fn hr_step_for(const hr_level *level, const hr_env *env) {

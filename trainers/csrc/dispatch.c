@@ -1,8 +1,9 @@
 /* Chooses among the instruction-set levels that arch/ was compiled for. */
 #include "kernels.h"
 
-#include <stdlib.h>
 #include <string.h>
+
+#include "../../engine/core/isa.h"
 
 #define DECLARE(level)                                                                             \
     void hr_layer_##level(int, int, int, const float *, const float *, const float *, float *);    \
@@ -72,8 +73,8 @@ const hr_kernels *hr_kernels_named(const char *name) {
 
 const hr_kernels *hr_kernels_get(void) {
     static const char *const best_first[] = {"v4", "v3", "base"};
-    const char *forced = getenv("HEADRACE_ISA");
-    const hr_kernels *found = forced ? hr_kernels_named(forced) : NULL;
-    for (int k = 0; found == NULL; k++) found = hr_kernels_named(best_first[k]);
+    const hr_kernels *found = NULL;
+    for (int k = 0; found == NULL; k++)
+        if (hr_isa_allows(best_first[k])) found = hr_kernels_named(best_first[k]);
     return found;
 }

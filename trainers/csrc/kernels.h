@@ -150,7 +150,7 @@ typedef struct hr_kernels {
                  float *m, float *v);
 } hr_kernels;
 
-/* The best level for this CPU, or the one named by HEADRACE_ISA if the CPU has it. */
+/* The best level that this CPU has and HEADRACE_ISA allows (engine/core/isa.h). */
 const hr_kernels *hr_kernels_get(void);
 /* By name (base, v3, v4); NULL when the build or the CPU lacks it. */
 const hr_kernels *hr_kernels_named(const char *name);
