@@ -39,6 +39,7 @@ class Batch:
     action_dtype: Any = np.int64
     note: str = ""
     share: float | None = None  # of the rows of a step, transitions; None: to be measured
+    rest: float = 0.0  # seconds that it still keeps cores busy after a step
 
     def actions(self) -> list[Array]:
         """ACTION_BATCHES arrays [num_envs] of random actions, the same for every batch."""

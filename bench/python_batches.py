@@ -121,6 +121,6 @@ def sb3_subproc(num_envs: int) -> Batch:
         "Stable-Baselines3 SubprocVecEnv",
         num_envs,
         num_envs,
-        lambda: _OfSB3(SubprocVecEnv([cartpole] * num_envs, start_method="spawn")),
+        lambda: _OfSB3(SubprocVecEnv([cartpole] * num_envs, start_method="fork")),
         next_step=False,
     )

@@ -23,6 +23,7 @@ class Case:
     name: str
     run: Callable[[int], object]
     work: float = 1.0
+    rest: float = 0.0  # seconds that it still keeps cores busy when it is done: others wait for it
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ def iterations_for(case: Case, seconds: float, clock: Clock = time.perf_counter)
         case.run(count)
         elapsed = clock() - started
         if elapsed >= seconds / 4:
+            time.sleep(case.rest)
             return max(1, round(count * seconds / elapsed))
         count *= 2 if elapsed > seconds / 64 else 8
 
@@ -140,7 +142,9 @@ def measure_anew(
 def _rate(case: Case, count: int, clock: Clock) -> float:
     started = clock()
     case.run(count)
-    return count * case.work / (clock() - started)
+    rate = count * case.work / (clock() - started)
+    time.sleep(case.rest)
+    return rate
 
 
 @contextmanager

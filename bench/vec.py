@@ -92,7 +92,7 @@ def run(
                 continue
             share = transitions_per_row(env, batch, steps=100)
             key = f"{batch.name}/{batch.impl}"
-            cases.append(Case(key, loop(env, batch), share * num_envs))
+            cases.append(Case(key, loop(env, batch), share * num_envs, batch.rest))
             about[key] = batch
         timed = rounds * len(cases)
         total = timed + 2 * tail_rounds

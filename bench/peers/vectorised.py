@@ -19,6 +19,9 @@ from .installing import Tell, folder_of, python_of
 from .table import PEERS, Peer
 from .task import RecordedBatch, Replay
 
+SPINS = 0.7  # seconds after which PufferLib's workers have left off spinning, and a margin
+STEPS = 60  # that are recorded; the check looks at the first 40
+
 
 class Remote(Replay):
     """The peer's environments: what they did while they were recorded can be asked here, and they
@@ -63,7 +66,7 @@ def _opened(impl: str, name: str, contender: Contender) -> Batch:
         cases = {case["case"]: case for case in contender.ask(do="describe")["cases"]}
         with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "recording.npz")
-            contender.ask(do="record", path=path, case=VEC)
+            contender.ask(do="record", path=path, case=VEC, steps=STEPS)
             with np.load(path) as file:
                 recording = dict(file)
         work = contender.ask(do="open", case=VEC)["work"]
@@ -77,6 +80,7 @@ def _opened(impl: str, name: str, contender: Contender) -> Batch:
         cases[VEC]["threads"],
         lambda: Remote(contender, recording),
         share=work / VEC_ENVS,
+        rest=SPINS,
         note=f"{', '.join(PEERS[name].requirements)}, in a virtual environment of its own",
         recording=recording,
     )

@@ -63,6 +63,15 @@ def test_measure_counts_work_per_second() -> None:
     assert rates["fast"].repeats == 5
 
 
+def test_what_still_keeps_cores_busy_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, slept = Clock(), []
+    monkeypatch.setattr("time.sleep", slept.append)
+    busy, quiet = clock.case("busy", 0.01), clock.case("quiet", 0.01)
+    found = measure([Case("busy", busy.run, rest=0.7), quiet], rounds=2, seconds=0.1, clock=clock)
+    assert found["busy"].median == pytest.approx(found["quiet"].median)  # no part of its time
+    assert [each for each in slept if each] == [0.7] * 3  # after the warm-up and each round
+
+
 def test_rounds_are_interleaved_without_the_garbage_collector() -> None:
     clock, order, collecting = Clock(), [], []
 

@@ -5,7 +5,8 @@ Asked on stdin, answered on stdout; whatever a library prints goes to stderr.
     {"do": "describe"}                         {"cases": [{case, group, impl, setting, threads}],
                                                 "versions": {...}, "next_step": bool}
     {"do": "record", "path": FILE}             {}; FILE.npz holds a run of the task, see `record`;
-                                               with "case": NAME one of that case's environments
+                                               with "case": NAME one of that case's environments,
+                                               with "steps": n so many of them
     {"do": "open", "case": NAME}               {"work": steps of one iteration}
     {"do": "run", "case": NAME, "count": n}    {} after n iterations
     {"do": "score", "case": NAME}              {"return": mean of late episodes, "steps": n}
@@ -94,7 +95,7 @@ class Desk:
             return self._describe()
         if do == "record":
             own = self._cases[given["case"]].recorded if "case" in given else None
-            record(own or self._recorded, given["path"])
+            record(own or self._recorded, given["path"], given.get("steps", RECORDED_STEPS))
             return {}
         name = given["case"]
         case = self._cases[name]
@@ -133,8 +134,8 @@ class Desk:
         }
 
 
-def record(batch: Batch, path: str) -> None:
-    """Plays RECORDED_STEPS steps and writes them to a .npz file: obs [T + 1, n, 4], actions,
+def record(batch: Batch, path: str, steps: int = RECORDED_STEPS) -> None:
+    """Plays so many steps and writes them to a .npz file: obs [T + 1, n, 4], actions,
     rewards, terminated and truncated [T, n].
 
     One half of the rows acts at random and falls, the other balances until the time limit.
@@ -145,7 +146,7 @@ def record(batch: Batch, path: str) -> None:
     obs: list[Array] = [np.array(reset[0], np.float64).reshape(batch.num_envs, 4)]
     rest: list[tuple[Array, ...]] = []
     skilled = np.arange(batch.num_envs) < batch.num_envs // 2
-    for _ in range(RECORDED_STEPS):
+    for _ in range(steps):
         actions = np.where(skilled, obs[-1] @ BALANCE > 0, rng.integers(0, 2, batch.num_envs))
         actions = actions.astype(batch.action_dtype)
         after, rewards, terminated, truncated, _ = env.step(actions)
