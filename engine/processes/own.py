@@ -14,7 +14,7 @@ from .losses import raised_error
 from .memory import Memory
 from .share import Share
 
-LEAST, MOST = 0.5, 1.5  # of its part of a batch
+LEAST, MOST = 0.75, 1.25  # of its part of a batch
 
 
 class OwnShare:
@@ -56,9 +56,9 @@ class OwnShare:
     def step(self, count: int) -> None:
         """Steps worlds that were posted, for a batch of `count` that is being waited for.
 
-        Half of what would be its part of the batch at least, so that none of its worlds starves
-        beside quick workers; and half more than its part at most, so that it waits for slow
-        ones rather than let theirs starve. In between, whoever is quicker steps more.
+        At least LEAST of its part of the batch, so that none of its worlds starves beside quick
+        workers; at most MOST, so that it waits for slow ones rather than let theirs starve. In
+        between, whoever is quicker steps more.
         """
         part = count * self._worlds / self._of
         self._least += LEAST * part

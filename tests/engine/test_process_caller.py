@@ -98,7 +98,7 @@ def test_sent_worlds_come_back_once_and_none_starves(made: Any, batch_size: int)
     while vec._flight.in_flight:
         steps[vec.recv()[4]["env_id"]] += 1
     assert steps.sum() == 400 * batch_size + 8
-    assert steps.min() >= 0.45 * steps.mean()  # half, but for the ends
+    assert steps.min() >= 0.7 * steps.mean()  # three quarters, but for the ends
     for share in (steps[:4], steps[4:]):  # of one process take turns
         assert np.ptp(share) <= 2
 
@@ -113,7 +113,7 @@ def test_quick_workers_do_not_starve_the_caller(made: Any) -> None:
         rows = vec.recv()[4]["env_id"]
         steps[rows] += 1
         vec.send(np.zeros(2, int))
-    assert steps[2:].min() >= 0.45 * 60 * 2 / 4
+    assert steps[2:].min() >= 0.7 * 60 * 2 / 4
 
 
 class Slow(Counter):
