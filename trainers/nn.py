@@ -289,15 +289,20 @@ class CNN(nn.Module):
         observation_space: spaces.Space,
         action_space: spaces.Space,
         encoder: nn.Module | None = None,
+        value_encoder: nn.Module | None = None,
     ) -> None:
         """encoder: pictures to features, with their number as its `size`; default:
-        `Convolutions`."""
+        `Convolutions`. value_encoder: the value's own, with as many; default: it shares."""
         super().__init__()
         self.encoder = encoder or Convolutions(observation_space)
+        self.value_encoder = value_encoder
         self.heads = Heads(int(self.encoder.size), action_space)  # type: ignore[arg-type]
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
-        return self.heads(self.encoder(obs))
+        x = self.encoder(obs)
+        if self.value_encoder is None:
+            return self.heads(x)
+        return self.heads.policy(x), self.heads.value(self.value_encoder(obs)).squeeze(-1)
 
 
 # ---- memory ----------------------------------------------------------------------------------

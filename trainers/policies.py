@@ -83,11 +83,7 @@ def _default_module(config: TrainConfig, spec: EnvSpec) -> Any:
     spaces = spec.single_observation_space, spec.single_action_space
     encoder: Any = None
     if blocks.image_shape(spec.single_observation_space) is not None:
-        encoder = (
-            blocks.ResNet(spaces[0])
-            if config.encoder == "resnet"
-            else blocks.Convolutions(spaces[0], layers=config.encoder)
-        )
+        encoder = _encoder(config, spaces[0])
     elif config.encoder != "nature":
         raise ConfigError(
             f"encoder {config.encoder} is of pictures, and the observation is none: it is "
@@ -99,7 +95,8 @@ def _default_module(config: TrainConfig, spec: EnvSpec) -> Any:
             *spaces, config.memory, config.hidden[-1], hidden, encoder, config.activation
         )
     elif encoder is not None:
-        module = blocks.CNN(*spaces, encoder)
+        own = _encoder(config, spaces[0]) if config.separate else None
+        module = blocks.CNN(*spaces, encoder, own)
     else:
         module = blocks.MLP(*spaces, config.hidden, config.activation, config.separate)
     if config.memory in MEMORIES and encoder is None:
@@ -107,6 +104,15 @@ def _default_module(config: TrainConfig, spec: EnvSpec) -> Any:
         start = native.to_tensors(native.weights(native.init(config.seed)))
         module.load_state_dict({name: torch.from_numpy(array) for name, array in start.items()})
     return module
+
+
+def _encoder(config: TrainConfig, picture: Any) -> Any:
+    """What makes features of pictures, the observation space."""
+    from . import nn as blocks
+
+    if config.encoder == "resnet":
+        return blocks.ResNet(picture)
+    return blocks.Convolutions(picture, layers=config.encoder)
 
 
 def class_in(text: str) -> Callable[[Any, Any], Any]:

@@ -79,6 +79,25 @@ def test_an_mlp_starts_from_the_weights_of_the_native_one(name, separate):
     vec.close()
 
 
+@pytest.mark.parametrize("separate", [False, True])
+@pytest.mark.parametrize("env", ["cartpole", SPOT])  # numbers, and a picture
+def test_trunks_are_shared_or_separate(env, separate):
+    """The gradient of the value reaches layers of the policy where it shares them, and no other."""
+    spec = spec_of(env)
+    config = TrainConfig(env="x", policy="torch", hidden=(16, 8), separate=separate)
+    module = policies.torch_policy(config, spec).module
+    x = torch.rand(4, *spec.single_observation_space.shape)
+    outputs, value = module(x)
+    parameters = list(module.parameters())
+    by_value, by_outputs = (
+        torch.autograd.grad(result.sum(), parameters, retain_graph=True, allow_unused=True)
+        for result in (value, outputs)
+    )
+    both = [v is not None and o is not None for v, o in zip(by_value, by_outputs, strict=True)]
+    assert any(both) == (not separate)
+    assert all(v is not None or o is not None for v, o in zip(by_value, by_outputs, strict=True))
+
+
 def test_seed_decides_the_first_weights_of_every_default():
     spec = spec_of(SPOT)
     for settings in ({}, {"memory": "lstm"}):

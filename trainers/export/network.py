@@ -154,6 +154,10 @@ def torch_network(policy: Any, weights: Any) -> Network | None:
             state_size = module.state_size
             encoder = (*encoder, *_cell(module.core))
         hidden = None if encoder is None else [encoder]
+        own = getattr(module, "value_encoder", None)
+        if hidden is not None and own is not None:
+            value = _encoder(own, policy.env.single_observation_space.shape)
+            hidden = None if value is None else [*hidden, value]
     if hidden is None:
         return None
     normal = not policy.picture and normalises(weights)

@@ -200,10 +200,15 @@ def test_a_torch_mlp(form, separate):
         agree(of_torch(vec, lambda *s: nn.MLP(*s, (8, 8), separate=separate)), vec, form)
 
 
-def test_convolutions_with_channels_last(form):
+@pytest.mark.parametrize("separate", [False, True])
+def test_convolutions_with_channels_last(form, separate):
     nn = pytest.importorskip("headrace.trainers.nn")
+
+    def make(seen, actions):
+        return nn.CNN(seen, actions, value_encoder=nn.Convolutions(seen) if separate else None)
+
     with made(Picture, 8) as vec:
-        agree(of_torch(vec, nn.CNN, noise=0.02), vec, form)
+        agree(of_torch(vec, make, noise=0.02), vec, form)
 
 
 def own_module():
