@@ -131,17 +131,6 @@ class BatchEnv(VectorEnv):
         infos = self._infos_of_reset(chosen, told)
         return map_arrays(np.copy, self._obs) if self.copy else self._obs, infos
 
-    def _stepped(self, infos: dict[str, Any]) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """What `step` returns."""
-        obs, rewards = self._obs, self._rewards
-        terminated, truncated = self._terminated, self._truncated
-        if self.copy:
-            obs = obs.copy() if isinstance(obs, np.ndarray) else map_arrays(np.copy, obs)
-            rewards, terminated, truncated = rewards.copy(), terminated.copy(), truncated.copy()
-        if self._wide_rewards:
-            rewards = rewards.astype(np.float64)
-        return obs, rewards, terminated, truncated, infos
-
     # ---- sending and receiving ------------------------------------------------------
 
     def send(self, actions: Any, env_ids: Any = None) -> None:

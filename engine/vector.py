@@ -28,7 +28,7 @@ from .errors import (
     CallOrderError,
 )
 from .failures import check_error
-from .infos import Infos
+from .infos import Infos, map_arrays
 from .params import Parameters
 from .seeds import entropy_seeds, parse_seeds
 from .snapshot import Snapshot, check_match
@@ -189,7 +189,14 @@ class VecEnv(BatchEnv):
         infos = self._infos.build(ended) if ended or self._always_infos else {}
         if ended and self._disabled:
             self._update_blocked()
-        return self._stepped(infos)
+        obs, rewards = self._obs, self._rewards
+        terminated, truncated = self._terminated, self._truncated
+        if self.copy:
+            obs = obs.copy() if isinstance(obs, np.ndarray) else map_arrays(np.copy, obs)
+            rewards, terminated, truncated = rewards.copy(), terminated.copy(), truncated.copy()
+        if self._wide_rewards:
+            rewards = rewards.astype(np.float64)
+        return obs, rewards, terminated, truncated, infos
 
     def render(self) -> tuple[np.ndarray, ...]:
         """One RGB frame per world, uint8 [height, width, 3]; needs render_mode="rgb_array"."""

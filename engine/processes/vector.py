@@ -14,7 +14,7 @@ from ..arguments import parse_batch_size, parse_count, parse_mode, parse_rows
 from ..asynchronous import Flight
 from ..base import CLOSED, FRESH, IN_FLIGHT, READY, BatchEnv
 from ..errors import ArgumentError, WorkerError
-from ..infos import FINAL_OBS
+from ..infos import FINAL_OBS, map_arrays
 from ..memory import available_memory, check_memory
 from ..seeds import parse_seeds
 from ._board import EpisodeTally
@@ -216,7 +216,13 @@ class ProcessVecEnv(BatchEnv):
         ended = self._totals.count(None)
         if ended and self._disabled:
             self._update_blocked()
-        return self._stepped(self._infos.of_step(None, ended))
+        infos = self._infos.of_step(None, ended)
+        obs, rewards = self._obs, self._rewards
+        terminated, truncated = self._terminated, self._truncated
+        if self.copy:
+            obs = obs.copy() if isinstance(obs, np.ndarray) else map_arrays(np.copy, obs)
+            rewards, terminated, truncated = rewards.copy(), terminated.copy(), truncated.copy()
+        return obs, rewards, terminated, truncated, infos
 
     def _receive(self, worlds: int) -> tuple[np.ndarray, np.ndarray]:
         return self._landed(lambda: self._flight.recv(worlds))
