@@ -6,7 +6,7 @@ import pickle
 import time
 from typing import Any
 
-from ..errors import WorkerError
+from ..errors import HeadraceError, WorkerError
 
 
 class Watch:
@@ -30,7 +30,9 @@ def raised_by_worker(k: int, world: int, name: str, kept: bytes | None, text: st
 
 
 def raised_error(where: str, name: str, text: str, cause: BaseException | None) -> WorkerError:
-    """An environment's exception as the batch raises it, with its traceback `text`."""
-    error = WorkerError(f"{where} raised {name}:\n\n{text}")
+    """An environment's exception as the batch raises it, with its traceback `text`; one of ours
+    says all in its sentence."""
+    own = isinstance(cause, HeadraceError)
+    error = WorkerError(f"{where}: {cause}" if own else f"{where} raised {name}:\n\n{text}")
     error.__cause__ = cause
     return error

@@ -24,7 +24,15 @@ class NamedWrapper:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, env: Any) -> Any:
-        return self.function()(env, *self.args, **self.kwargs)
+        """The environment with the wrapper around it; ArgumentError where one of Gymnasium's
+        refuses it."""
+        try:
+            return self.function()(env, *self.args, **self.kwargs)
+        except Exception as error:
+            if ":" in self.name:  # somebody's own code: the traceback says more
+                raise
+            how = f"{type(error).__name__}: {error}"
+            raise ArgumentError(f"wrapper {self.name!r} cannot go around {env}: {how}") from error
 
     def function(self) -> Callable[..., Any]:
         """What makes the wrapper.

@@ -153,6 +153,16 @@ def test_wrong_wrappers_are_one_sentence(wrapper: Any, said: str) -> None:
         headrace.make_vec("gymnasium:CartPole-v1", 2, wrappers=[wrapper])
 
 
+@pytest.mark.parametrize("executor", ["serial", "processes"])
+def test_a_wrapper_that_refuses_the_environment_says_so(executor: str) -> None:
+    with pytest.raises((ValueError, RuntimeError)) as caught:
+        headrace.make_vec(
+            "gymnasium:CartPole-v1", 2, executor=executor, wrappers=["RecordVideo(0)"]
+        )
+    assert "wrapper 'RecordVideo' cannot go around <" in str(caught.value)
+    assert "Traceback" not in str(caught.value)
+
+
 def test_one_text_is_no_list() -> None:
     with pytest.raises(TypeError, match=r"such as \['TimeLimit\(5\)'\]"):
         headrace.make_vec("gymnasium:CartPole-v1", 2, wrappers="TimeLimit(5)")
