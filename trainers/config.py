@@ -77,6 +77,13 @@ class TrainConfig:
         low=1,
         high=MAX_THREADS,
     )
+    caller_share: float = setting(
+        0.0,
+        "Python environments: how many of them the process that trains steps itself, of as many "
+        "as a worker process has; for quick environments, which then are no longer kept apart",
+        low=0,
+        high=1,
+    )
     params: Pairs = setting(
         (),
         "parameters and compile-time sizes of the environment: name=number,name=number; an array: "

@@ -62,7 +62,8 @@ def environments(
         env,
         rows,
         threads=None if python else threads,
-        workers=threads if python else None,
+        workers=_workers(config, threads) if python else None,
+        caller_share=config.caller_share,
         autoreset_mode=autoreset_mode,
         batch_size=group_of(config, rows, env),
         copy=False,
@@ -77,6 +78,11 @@ def environments(
     return vec
 
 
+def _workers(config: TrainConfig, threads: int | None) -> int | None:
+    """How many worker processes: one less where this process does the work of one."""
+    return threads if threads is None or not config.caller_share else max(1, threads - 1)
+
+
 def reset(vec: AnyVecEnv, seed: int, stream: int) -> None:
     """Begins the first episodes again, each world's with its own seed."""
     seeds = world_seeds(seed, vec.worlds, stream)
@@ -89,6 +95,8 @@ def group_of(config: TrainConfig, rows: int, env: Any) -> int | None:
     """How many of `rows` rows a policy acts for at once; None: all of them."""
     if config.batch_size is not None:
         return min(config.batch_size, rows)
+    if config.caller_share == 1:  # nobody steps while this process acts: it does so at once
+        return None
     return -(-rows // 2) if is_python(env) and makes_one_agent(env) else None
 
 

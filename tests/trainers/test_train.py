@@ -257,6 +257,7 @@ def test_every_setting_is_taken():
     elsewhere |= {"memory", "recall"}  # see test_memory_training.py
     elsewhere |= {"tensorboard", "wandb"}  # see test_loggers.py
     elsewhere |= {"wrappers"}  # see test_gymnasium_presets.py
+    elsewhere |= {"caller_share"}  # see test_python_environments.py
     elsewhere |= {"target_kl"}  # below
     assert set(changed) == {f.name for f in dataclasses.fields(config)} - elsewhere
     base = weights(headrace.train("cartpole", **{**changed, "run_dir": "base"}))
