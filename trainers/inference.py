@@ -65,6 +65,7 @@ class LoadedPolicy:
         *,
         episode_start: Any = None,
         mask: Any = None,
+        there: Any = None,
         deterministic: bool = True,
         rng: np.random.Generator | None = None,
     ) -> Any:
@@ -78,6 +79,9 @@ class LoadedPolicy:
                 nothing is remembered of the one before. Not needed where `state` is new.
             mask: `info["action_mask"]`, [rows, mask_size], 0 where a choice is not allowed; None:
                 all are.
+            there: bool [rows], `info["_action_mask"]` or `info["present"]`: whose action counts;
+                None: everybody's. The others' masks are not looked at, and they remember what they
+                did before.
             deterministic: the likeliest action (as `headrace eval` plays); else one drawn by the
                 policy's probabilities.
             rng: by which actions are drawn; default: the policy's own, seeded by `load_policy`.
@@ -88,7 +92,7 @@ class LoadedPolicy:
 
         Raises:
             ArgumentError: an argument whose shape does not fit, or a state that is missing.
-            MaskError: a mask that allows nothing.
+            MaskError: the mask of a row whose action counts allows nothing.
         """
         arrays, single = self._arrays(observations)
         rows = len(arrays[0])
@@ -96,12 +100,16 @@ class LoadedPolicy:
             return self._codec.actions(np.zeros((0, len(self._policy.heads)), np.int32))
         raw = self._codec.pack(assemble(self.observation_space, arrays))
         before = self._before(state, episode_start, rows, single)
-        allowed = self._allowed(mask, rows, single)
+        counts = (
+            np.ones(rows, np.bool_) if there is None else _of_rows("there", there, rows, single)
+        )
+        allowed = self._allowed(mask, counts, single)
         key = 0 if deterministic else int((rng or self._rng).integers(2**63))
         draw = Draw(key, np.arange(rows), np.zeros(rows, np.int64), deterministic)
         acted = self._actor.act(self._weights, raw, allowed, before, draw)
         if state is not None and self.state_size:
-            state[...] = acted.state[0] if single else acted.state
+            after = np.where(counts[:, None], acted.state, before)
+            state[...] = after[0] if single else after
         actions = self._codec.actions(acted.actions)
         return map_arrays(lambda array: array[0], actions) if single else actions
 
@@ -148,26 +156,33 @@ class LoadedPolicy:
         before = state.reshape(rows, self.state_size)
         if start is None:
             return before
-        began = np.asarray(start, np.bool_)
-        if began.shape != (() if single else (rows,)):
-            raise ArgumentError(
-                f"episode_start has shape {began.shape}: expected {() if single else (rows,)}"
-            )
-        return np.where(began.reshape(rows, 1), np.float32(0.0), before)
+        began = _of_rows("episode_start", start, rows, single)
+        return np.where(began[:, None], np.float32(0.0), before)
 
-    def _allowed(self, mask: Any, rows: int, single: bool) -> NDArray[np.uint8] | None:
-        """The mask as kernels have it, [rows, mask_size]."""
+    def _allowed(
+        self, mask: Any, there: NDArray[np.bool_], single: bool
+    ) -> NDArray[np.uint8] | None:
+        """The mask as kernels have it, [rows, mask_size]; there: whose action counts."""
         if mask is None:
             return None
-        given = np.asarray(mask)
+        given, rows = np.asarray(mask), len(there)
         shape = (self.mask_size,) if single else (rows, self.mask_size)
         if not self.mask_size:
             raise ArgumentError(f"mask is given, but {self._codec.spec.name!r} has no action masks")
         if given.shape != shape:
             raise ArgumentError(f"mask has shape {given.shape}: expected {shape}")
         allowed = np.ascontiguousarray(given.reshape(rows, -1) != 0).view(np.uint8)
-        check_masks(self._codec.spec, allowed, np.ones(rows, np.bool_), None)
+        check_masks(self._codec.spec, allowed, there, None)
         return allowed
+
+
+def _of_rows(name: str, value: Any, rows: int, single: bool) -> NDArray[np.bool_]:
+    """An argument that is bool [rows]; ArgumentError for another shape."""
+    given = np.asarray(value, np.bool_)
+    shape = () if single else (rows,)
+    if given.shape != shape:
+        raise ArgumentError(f"{name} has shape {given.shape}: expected {shape}")
+    return np.broadcast_to(given, rows)
 
 
 def _given(space: spaces.Space, value: Any, name: str) -> Any:

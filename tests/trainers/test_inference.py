@@ -222,6 +222,36 @@ def test_masks_are_kept_to():
     mask[7] = 0
     with pytest.raises(MaskError, match="mask of row 7 allows no action; allow one"):
         policy.act(obs, mask=mask)
+    there = np.arange(90) != 7
+    acted = policy.act(obs, mask=mask, there=there)
+    np.testing.assert_array_equal(acted[there], np.arange(90)[there] % 3)
+    with pytest.raises(ArgumentError, match=r"there has shape \(\): expected \(90,\)"):
+        policy.act(obs, mask=mask, there=True)
+
+
+def test_who_is_away_remembers_what_it_did():
+    policy, _, _ = made([naive.field("x", shape=(2,))], PICK, (8, 6), memory="mingru")
+    obs, there = np.ones((70, 2)), np.arange(70) % 3 > 0
+    state = policy.initial_state(70)
+    policy.act(obs, state)
+    before = state.copy()
+    policy.act(obs, state, there=there)
+    np.testing.assert_array_equal(state[~there], before[~there])
+    assert (state[there] != before[there]).any(1).all()
+
+
+def test_it_plays_by_the_infos_of_a_vector_environment():
+    policy = load_policy(trained("game_2048"))
+    with closing(headrace.make_vec("game_2048", 64)) as vec:
+        obs, info = vec.reset(seed=1)
+        ended = 0
+        for _ in range(400):
+            mask, there = info["action_mask"], info["_action_mask"]
+            acted = policy.act(obs, mask=mask, there=there, deterministic=False)
+            assert (mask[np.arange(64), acted] == 1)[there].all()
+            ended += int((~there).sum())
+            obs, _, _, _, info = vec.step(acted)
+    assert ended > 20  # whose next step only begins anew
 
 
 @pytest.mark.parametrize(
