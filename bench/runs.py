@@ -16,7 +16,11 @@ def run_of(env: str, **settings: Any) -> Iterator[tuple[TrainResult, str]]:
     """What came of a training, and the folder of its run while it lasts."""
     with tempfile.TemporaryDirectory() as folder:
         run = str(Path(folder) / "run")
-        yield train(env, run_dir=run, **settings), run
+        try:
+            result = train(env, run_dir=run, **settings)
+        except KeyboardInterrupt:  # whose message offers to resume a run that is gone
+            raise KeyboardInterrupt("interrupted; nothing was saved") from None
+        yield result, run
 
 
 def trained(env: str, **settings: Any) -> TrainResult:
