@@ -185,4 +185,4 @@ def test_torch_policies():
     trained("torch", policy="torch", steps=40_000, async_=True, inflight=False)
     last = lines("torch")[-1]
     assert last["async/lag_max"] == 1
-    assert last["async/ess"] is None
+    assert 0.9 < last["async/ess"] < 1
