@@ -12,7 +12,7 @@ import pytest
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "neighbours.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-OURS = {"headrace", "functools"}
+OURS = {"headrace"}
 
 
 def needed(block: str) -> set[str]:
