@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode
 
 from . import _core
 from .cpus import available_cpus
-from .errors import ArgumentError, ArgumentTypeError, kind_of
+from .errors import ArgumentError, ArgumentTypeError
 
 
 def parse_count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
@@ -89,18 +89,22 @@ def parse_options(options: Any, worlds: int, agents: int) -> tuple[np.ndarray, A
         return np.ones(worlds, np.bool_), options
     mask, rows = options["reset_mask"], worlds * agents
     rest = {key: value for key, value in options.items() if key != "reset_mask"}
+    # what Gymnasium says, which its own tests ask for
     if not isinstance(mask, np.ndarray):
-        raise ArgumentTypeError(
-            f"options['reset_mask'] is {kind_of(mask)}: give a NumPy array of bool"
-        )
+        raise ArgumentTypeError(f"`options['reset_mask']` must be a numpy array, got {type(mask)}")
     if mask.shape != (rows,):
-        raise ArgumentError(f"options['reset_mask'] has shape {mask.shape}: expected {(rows,)}")
+        raise ArgumentError(
+            f"`options['reset_mask']` must have shape `({rows},)`, got {mask.shape}"
+        )
     if mask.dtype != np.bool_:
         raise ArgumentTypeError(
-            f"options['reset_mask'] has dtype {mask.dtype}: give an array of bool"
+            f"`options['reset_mask']` must have `dtype=np.bool_`, got {mask.dtype}"
         )
     if not mask.any():
-        raise ArgumentError("options['reset_mask'] selects no environment: set at least one")
+        raise ArgumentError(
+            "`options['reset_mask']` must contain a boolean array with at least one True value, "
+            f"got reset_mask={mask}"
+        )
     by_world = mask.reshape(worlds, agents)
     split = by_world.any(axis=1) != by_world.all(axis=1)
     if split.any():

@@ -223,8 +223,10 @@ class Share:
             world.set(name, value)
 
     def close(self) -> None:
-        """Closes the worlds; what one of them raises is lost with it."""
-        for world in self.worlds:
+        """Closes the worlds, once; what one of them raises is lost with it."""
+        worlds, self.worlds = self.worlds, []
+        self.__dict__.pop("stepper", None)  # it refers to this, which would keep the memory
+        for world in worlds:
             with contextlib.suppress(Exception):
                 world.env.close()
 

@@ -187,3 +187,29 @@ def test_wrong_shares(share: Any) -> None:
 def test_native_environments_have_no_such_share() -> None:
     with pytest.raises(ValueError, match="caller_share is 1, but env is a native environment"):
         headrace.make_vec("cartpole", 64, caller_share=1)
+
+
+class Closing(Counter):
+    """Notes that it was closed, in the process that it lives in."""
+
+    closed: list[int] = []  # noqa: RUF012
+
+    def close(self) -> None:
+        self.closed.append(id(self))
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="needs /proc")
+def test_closing_closes_the_callers_worlds_and_leaves_nothing() -> None:
+    def cycle() -> None:
+        vec = headrace.make_vec(Closing, 6, workers=1, caller_share=1, start_method="fork")
+        vec.reset(seed=0)
+        vec.step([0] * 6)
+        vec.close()
+
+    cycle()
+    handles = len(os.listdir("/proc/self/fd"))
+    Closing.closed.clear()
+    for _ in range(4):
+        cycle()
+    assert len(Closing.closed) == 4 * 3
+    assert len(os.listdir("/proc/self/fd")) == handles
