@@ -316,7 +316,7 @@ def cases() -> list[Case]:
     shared = [
         training(Settings((128,), False, num_envs, 32, epochs))
         for epochs in (1, 4)
-        for num_envs in (256, 1024, 4096)
+        for num_envs in (256, 1024, 2048)
     ]
     apart = [training(Settings((64, 64), True, num_envs, 32, 4)) for num_envs in (256, 1024)]
     return steps + shared + apart
