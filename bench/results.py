@@ -159,5 +159,5 @@ def print_report(
     for number, note in enumerate(notes, 1):
         console.print(escape(f"[{number}] {note}"))
     for sentence, ratio in ratios:
-        extremes = f"({ratio.min:.2f} … {ratio.max:.2f})"
-        console.print(f"{ratio.median:8.2f} × {extremes:<18} {sentence}", markup=False)
+        extremes = f"({_digits(ratio.min)} … {_digits(ratio.max)})"
+        console.print(f"{_digits(ratio.median):>7} × {extremes:<17} {sentence}", markup=False)

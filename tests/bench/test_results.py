@@ -80,7 +80,7 @@ def test_report_names_machine_command_and_figures(capsys: pytest.CaptureFixture[
     assert captured.out == ""
     assert "headrace bench env --out 'a b.json'" in captured.err
     assert "2.00 M" in captured.err
-    assert "21.50 × (20.00 … 23.00)    times as fast" in captured.err
+    assert "21.5 × (20.0 … 23.0)     times as fast" in captured.err
 
 
 def test_machine_is_described() -> None:
