@@ -119,7 +119,7 @@ def run(*, rounds: int, seconds: float, announce: Announce) -> list[Result]:
 
 
 def _plan_kernel(plan: Plan, stack: ExitStack, num_envs: int, threads: int) -> None:
-    """The engine's step without the Python of VecEnv.step: actions are laid in its memory.
+    """The engine's step without the Python of VecEnv.step.
 
     Same-step autoreset, so that every row of every step is a transition.
     """
@@ -138,17 +138,14 @@ def _plan_kernel(plan: Plan, stack: ExitStack, num_envs: int, threads: int) -> N
         next_step=False,
         ours=True,
         action_dtype=np.int32,
-        note="with time limit, resets, statistics and the copying in of actions",
+        note="with time limit, resets and statistics; its threads check and copy in the actions",
     )
     plan.transitions(env, batch)
-    slots = env.buffers.action_slots.view(np.int32).reshape(num_envs)
-    actions, core, pool = batch.actions(), env.core, env.pool
+    actions, step = batch.actions(), sweep.kernel_step(env)
 
     def loop(count: int) -> None:
-        step = core.step
         for index in range(count):
-            slots[:] = actions[index % ACTION_BATCHES]
-            step(pool)
+            step(actions[index % ACTION_BATCHES])
 
     plan.add(batch, loop, float(num_envs), STEPS)
 

@@ -1,9 +1,9 @@
 """The part of `headrace bench env` that goes through every shipped environment.
 
 Three ways of stepping, by number of rows and threads: the kernel alone (the engine's step with
-time limit, resets, statistics and the copying in of actions, without Python's VecEnv),
-`VecEnv.step`, and `send`/`recv` of half the rows at a time. All with same-step autoreset, as
-the trainer has it, so that every row of every step is a transition.
+time limit, resets and statistics, and the checking and copying in of actions, without Python's
+VecEnv), `VecEnv.step`, and `send`/`recv` of half the rows at a time. All with same-step autoreset,
+as the trainer has it, so that every row of every step is a transition.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ..engine import _core
+from ..engine.actions import ActionReader
 from ..engine.cpus import available_cpus
 from ..engine.make import make_vec
 from ..engine.memory import available_memory
@@ -88,14 +90,23 @@ def bytes_per_step(spec: EnvSpec) -> float:
 # ---- the ways of stepping: one step of all rows, for the check; then a loop, for the clock --
 
 
-def kernel(env: VecEnv) -> Stepper:
-    slots, core, pool = env.buffers.arrays["actions"], env.core, env.pool
+def kernel_step(env: VecEnv) -> Callable[[Any], object]:
+    """The engine's step of actions as the action space has them: what VecEnv.step calls, without
+    the sums over episodes."""
+    reader = ActionReader(env.spec_, env.buffers.action_slots)
+    turns = _core.Turns(env.core, env.pool, reader.direct)
 
-    def step(actions: NDArray[Any]) -> None:
-        slots[:] = actions
-        core.step(pool)
+    def step(actions: Any) -> None:
+        if turns.step(actions) == _core.REFUSED:  # no array that can be read directly
+            reader.read(actions)
+            turns.step()
 
     return step
+
+
+def kernel(env: VecEnv) -> Stepper:
+    step, spec = kernel_step(env), env.spec_
+    return lambda actions: step(spec.view_actions(actions))
 
 
 def stepped(env: VecEnv) -> Stepper:
@@ -129,9 +140,9 @@ def ready_actions(spec: EnvSpec, rows: int) -> list[NDArray[Any]]:
 def loop(way: str, env: VecEnv) -> Callable[[int], None]:
     """Steps all rows n times."""
     batches = ready_actions(env.spec_, env.num_envs)
-    if way == "kernel":
-        return _cycled(kernel(env), batches)
     views = [env.spec_.view_actions(batch) for batch in batches]
+    if way == "kernel":
+        return _cycled(kernel_step(env), views)
     if way == "step":
         return _cycled(env.step, views)
     half = [env.spec_.view_actions(batch[: env.batch_size]) for batch in batches]

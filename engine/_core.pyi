@@ -37,6 +37,7 @@ class Pool:
     capsule: Any
 
     def __init__(self, threads: int) -> None: ...
+    def be_patient(self) -> None: ...
     def close(self) -> None: ...
 
 class Vec:
@@ -100,8 +101,14 @@ class EpisodeTotals:
     def clear(self) -> None: ...
     def count_worlds(self, worlds: np.ndarray) -> int: ...
 
+REFUSED: int
+
 class Turns:
     def __init__(
-        self, vec: Vec, pool: Pool | None, slots: ActionSlots | None, totals: EpisodeTotals
+        self,
+        vec: Vec,
+        pool: Pool | None,
+        slots: ActionSlots | None,
+        totals: EpisodeTotals | None = None,
     ) -> None: ...
     def step(self, actions: Any = None) -> int: ...

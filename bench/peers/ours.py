@@ -26,6 +26,7 @@ from ..batches import (
     transitions_per_row,
 )
 from ..runs import trained
+from ..sweep import kernel_step
 from .drivers.protocol import (
     RECORDED_ENVS,
     SOLVE,
@@ -92,7 +93,7 @@ def _vecenv(num_envs: int, threads: int) -> Case:
 
 
 def _kernel(num_envs: int, threads: int) -> Case:
-    """The engine's step without the Python of VecEnv.step: actions are laid in its memory."""
+    """The engine's step without the Python of VecEnv.step."""
 
     def make() -> Running:
         executor = "serial" if threads == 1 else "threads"
@@ -101,15 +102,13 @@ def _kernel(num_envs: int, threads: int) -> Case:
         )
         env = cast(VecEnv, made)  # native: never processes
         env.reset()
-        slots = env.buffers.action_slots.view(np.int32).reshape(num_envs)
         rng = np.random.default_rng(1)
         actions = [rng.integers(0, 2, num_envs).astype(np.int32) for _ in range(ACTION_BATCHES)]
-        core, pool = env.core, env.pool
+        step = kernel_step(env)
 
         def run(count: int) -> None:
             for index in range(count):
-                slots[:] = actions[index % ACTION_BATCHES]
-                core.step(pool)
+                step(actions[index % ACTION_BATCHES])
 
         return Running(num_envs, run, close=env.close)
 

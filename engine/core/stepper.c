@@ -9,7 +9,6 @@
 
 #define SHARE_NS    15000 /* less work than this is not worth waking a thread for */
 #define MAX_REGIONS 64
-#define ALONE_CELLS 7 /* stepped, then counted, where one thread does it all */
 
 /* A part of the batch that one thread starts with, so that it finds the same worlds in its
  * cache at each step; who is done early takes from the others'. */
@@ -31,6 +30,8 @@ typedef struct share {
     _Alignas(64) region regions[MAX_REGIONS];
 } share;
 
+static bool counts(const hr_turn *turn) { return turn != NULL && turn->totals != NULL; }
+
 /* Counts the episodes that ended in the worlds of [lo, hi), whole cells. */
 static void count_cells(const hr_vec *vec, const hr_turn *turn, int64_t lo, int64_t hi) {
     for (int64_t end; lo < hi; lo = end) {
@@ -43,7 +44,6 @@ static void count_cells(const hr_vec *vec, const hr_turn *turn, int64_t lo, int6
 
 static void add_cells(const hr_vec *vec, hr_turn *turn) {
     const int64_t size = hr_totals_size(vec->env), cells = hr_cells_of(vec->worlds);
-    turn->ended = 0;
     for (const double *cell = turn->cells; cell < turn->cells + cells * size; cell += size) {
         turn->ended += (int64_t)cell[HR_EPISODES];
         if (cell[HR_EPISODES] + cell[HR_METRIC_EPISODES] > 0.0)
@@ -57,7 +57,7 @@ static int64_t take_worlds(const hr_vec *vec, const hr_turn *turn, int64_t lo, i
 }
 
 /* Whether all cells are stepped whole, each by one thread. */
-static bool steps_cells(const share *all) { return all->turn && all->chunk % HR_CELL == 0; }
+static bool steps_cells(const share *all) { return counts(all->turn) && all->chunk % HR_CELL == 0; }
 
 /* The next chunk of a region; false when there is none. */
 static bool next_chunk(const share *all, _Atomic int64_t *next, int64_t end, int64_t *lo,
@@ -129,7 +129,7 @@ static bool step_shared(hr_vec *vec, hr_pool *pool, hr_pace *pace, hr_turn *turn
     const int64_t chunks = (worlds + all.chunk - 1) / all.chunk;
     hr_pool_run(pool, step_share, &all, hr_least(threads, chunks));
     if (atomic_load(&all.wrong)) return false;
-    if (turn && !steps_cells(&all)) count_cells(vec, turn, 0, vec->worlds);
+    if (counts(turn) && !steps_cells(&all)) count_cells(vec, turn, 0, vec->worlds);
     return true;
 }
 
@@ -137,17 +137,9 @@ static bool step_shared(hr_vec *vec, hr_pool *pool, hr_pace *pace, hr_turn *turn
 static bool step_alone(hr_vec *vec, hr_pace *pace, hr_turn *turn, int64_t first) {
     if (turn && turn->taking && take_worlds(vec, turn, 0, vec->worlds) >= 0) return false;
     const int64_t start = hr__now_ns();
-    if (turn == NULL || first > 0) {
-        vec->step(vec, first, vec->worlds);
-        if (turn) count_cells(vec, turn, 0, vec->worlds);
-    } else {
-        for (int64_t lo = 0, hi; lo < vec->worlds; lo = hi) {
-            hi = hr_least(lo + ALONE_CELLS * HR_CELL, vec->worlds);
-            vec->step(vec, lo, hi);
-            count_cells(vec, turn, lo, hi); /* while they are in the cache */
-        }
-    }
+    vec->step(vec, first, vec->worlds);
     hr_pace_add(pace, hr__now_ns() - start, vec->worlds - first);
+    if (counts(turn)) count_cells(vec, turn, 0, vec->worlds);
     return true;
 }
 
@@ -164,7 +156,7 @@ static bool step_first(hr_vec *vec, hr_pool *pool, hr_pace *pace, hr_turn *turn)
     vec->step(vec, 0, 1);
     hr_pace_add(pace, hr__now_ns() - start, 1);
     step_all(vec, pool, pace, NULL, 1);
-    if (turn) count_cells(vec, turn, 0, vec->worlds);
+    if (counts(turn)) count_cells(vec, turn, 0, vec->worlds);
     return true;
 }
 
@@ -174,5 +166,6 @@ void hr_step_all(hr_vec *vec, hr_pool *pool, hr_pace *pace, hr_turn *turn) {
         measured ? step_all(vec, pool, pace, turn, 0) : step_first(vec, pool, pace, turn);
     if (turn == NULL) return;
     turn->wrong = stepped ? -1 : take_worlds(vec, turn, 0, vec->worlds); /* the first of them */
-    if (stepped) add_cells(vec, turn);
+    turn->ended = 0;
+    if (stepped && counts(turn)) add_cells(vec, turn);
 }

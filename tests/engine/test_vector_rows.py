@@ -9,7 +9,9 @@ import pytest
 from batches import PAIR, WALK
 
 from headrace import make_vec
+from headrace.engine import _core
 from headrace.engine._core import NOT_DIRECT, TAKEN, ActionSlots
+from headrace.engine.actions import ActionReader
 from headrace.engine.errors import ArgumentError
 
 
@@ -124,6 +126,31 @@ def test_totals_do_not_depend_on_threads() -> None:
         vec.close()
     assert found[0]["episodes"] == 18000
     assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_turns_that_do_not_count_episodes_step_alike(threads: int) -> None:
+    counting, other = (
+        make_vec("pendulum", 9000, executor="threads", threads=threads, max_steps=3)
+        for _ in range(2)
+    )
+    reader = ActionReader(other.spec_, other.buffers.action_slots)
+    turns = _core.Turns(other.core, other.pool, reader.direct)
+    for vec in (counting, other):
+        vec.reset(seed=3)
+    counting.action_space.seed(3)
+    for _ in range(8):
+        actions = counting.action_space.sample()
+        counting.step(actions)
+        assert turns.step(actions) == 0
+    for name, array in counting.buffers.arrays.items():
+        np.testing.assert_array_equal(array, other.buffers.arrays[name], name)
+    assert counting.statistics()["episodes"] == 18000
+    assert other.statistics()["episodes"] == 0
+    assert turns.step(np.full((9000, 1), np.nan, np.float32)) == _core.REFUSED
+    np.testing.assert_array_equal(
+        other.buffers.arrays["elapsed"], counting.buffers.arrays["elapsed"]
+    )
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
