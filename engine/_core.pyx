@@ -151,6 +151,7 @@ cdef extern from "core/pool.h" nogil:
     void hr_pool_free(hr_pool *) noexcept
     int hr_pool_threads(const hr_pool *) noexcept
     void hr_pool_set_spin(hr_pool *, int64_t) noexcept
+    void hr_pool_be_patient(hr_pool *) noexcept
     void hr_pool_submit(hr_pool *, hr_job *) noexcept
     void hr_pool_wait(hr_pool *, hr_job *) noexcept
     int hr_pool_done(hr_pool *, hr_job *) noexcept
@@ -378,6 +379,12 @@ cdef class Pool:
         """Capsule "headrace.hr_pool"."""
         self.check()
         return owned_capsule(self.pool, "headrace.hr_pool", self)
+
+    def be_patient(self):
+        """Lets threads spin for longer between jobs that follow each other closely: for loops
+        whose work is all done here, since other threads of this process would lose the time."""
+        self.check()
+        hr_pool_be_patient(self.pool)
 
     def close(self):
         """Ends the threads; no work can be given to the pool afterwards."""

@@ -64,6 +64,8 @@ class FusedCollector:
                 "collection needs make_vec(..., autoreset_mode='SameStep')"
             )
         self.vec, self.policy = vec, policy
+        if vec.pool is not None:
+            vec.pool.be_patient()  # acting and learning are both done by its threads
         workers = _native.Workers(pool_api, None if vec.pool is None else vec.pool.capsule)
         self._native = _native.Collector(
             policy.net,

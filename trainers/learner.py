@@ -36,6 +36,15 @@ class LearnStats(NamedTuple):
     lag_max: int = 0  # the greatest
 
 
+def _versions(rollout: Rollout) -> list[tuple[int, Any]]:
+    """By version of the weights that acted: its first block, and what takes its blocks."""
+    versions = rollout.block_versions
+    if (versions == versions[0]).all():
+        return [(0, slice(None))]
+    found = [versions == version for version in np.unique(versions)]
+    return [(int(blocks.argmax()), blocks) for blocks in found]
+
+
 def _check_room(num_params: int) -> None:
     """ArgumentError before a learner takes more memory than there is."""
     needed = 4 * num_params * (_native.MAX_CHUNKS + 4)  # a gradient for each chunk
@@ -171,9 +180,7 @@ class NativeLearner:
         """Takes in the rollout's statistics of observations and rewards. `learn` does; by itself
         it serves to settle the normalisation before the first update; `weights` follow."""
         rows = rollout.tile_rows.reshape(len(rollout.block_versions), -1).sum(1)
-        for version in np.unique(rollout.block_versions):  # each with a centre of its own
-            blocks = rollout.block_versions == version
-            first = int(blocks.argmax())
+        for first, blocks in _versions(rollout):  # each with a centre of its own
             if rollout.obs_sums is not None:
                 sums = rollout.obs_sums[blocks].sum(0)
                 centre = rollout.obs_centres[first]

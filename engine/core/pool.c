@@ -9,8 +9,10 @@
 
 #include "waitword.h"
 
-#define SPIN_NS  20000 /* a sleeping thread takes about this long to get going again */
-#define REVIVING UINT32_MAX
+#define SPIN_NS    20000  /* a sleeping thread takes about this long to get going again */
+#define PATIENT_NS 200000 /* a patient pool's threads spin so long while waits are shorter: */
+#define CALM       32     /* after so many in a row, so that few are in vain on a busy machine */
+#define REVIVING   UINT32_MAX
 
 /* Forks between the load of this module and the running process, counted in the child. */
 static _Atomic uint32_t forks;
@@ -24,7 +26,8 @@ typedef struct worker {
 struct hr_pool {
     int threads;                   /* with the one that waits */
     int started;                   /* threads running; guarded by lock */
-    _Atomic int64_t spin_ns;       /* spin this long before sleeping */
+    _Atomic int64_t spin_ns;       /* spin this long before sleeping, */
+    _Atomic int64_t patient_ns;    /* ... and this long after CALM waits shorter than that */
     _Atomic uint32_t generation;   /* value of `forks` under which the fields below hold */
     _Atomic int closing;           /* 1: threads leave when the queue is empty */
     pthread_mutex_t lock;          /* guards the queue and `started` */
@@ -33,6 +36,7 @@ struct hr_pool {
     hr__word finished;             /* counts finished jobs: waiting threads wait for it */
     _Atomic int32_t idle_sleepers; /* threads asleep on `submitted` */
     _Atomic int32_t done_sleepers; /* threads asleep on `finished` */
+    _Atomic int32_t done_calm;     /* waits for `finished` since one that took patient_ns */
     worker workers[];              /* [threads - 1] */
 };
 
@@ -51,6 +55,7 @@ static void set_idle(hr_pool *pool) {
     hr__word_init(&pool->finished);
     atomic_init(&pool->idle_sleepers, 0);
     atomic_init(&pool->done_sleepers, 0);
+    atomic_init(&pool->done_calm, 0);
     atomic_init(&pool->closing, 0);
 }
 
@@ -116,11 +121,29 @@ static hr_job *take_job(hr_pool *pool) {
     return job;
 }
 
+/* ---- waiting --------------------------------------------------------------------- */
+
+/* Spins while the word equals `seen`, then sleeps as one of `sleepers`. `calm`: short waits in a
+ * row before; returns how many they are now. */
+static int32_t wait_for(const hr_pool *pool, hr__word *word, uint32_t seen,
+                        _Atomic int32_t *sleepers, int32_t calm) {
+    const int64_t brief = atomic_load(&pool->spin_ns), patient = atomic_load(&pool->patient_ns);
+    const int64_t start = hr__now_ns();
+    if (!hr__word_spin(word, seen, calm >= CALM && patient > 0 ? patient : brief)) {
+        atomic_fetch_add(sleepers, 1);
+        hr__word_wait(word, seen, -1); /* not where it has changed meanwhile */
+        atomic_fetch_sub(sleepers, 1);
+    }
+    if (hr__now_ns() - start >= patient) return 0;
+    return calm < CALM ? calm + 1 : CALM;
+}
+
 /* ---- threads --------------------------------------------------------------------- */
 
 static void *work(void *arg) {
     const worker *self = arg;
     hr_pool *pool = self->pool;
+    int32_t calm = 0;
     for (;;) {
         const uint32_t seen = atomic_load(&pool->submitted.value);
         hr_job *job = take_job(pool);
@@ -131,10 +154,7 @@ static void *work(void *arg) {
             continue;
         }
         if (atomic_load(&pool->closing)) return NULL;
-        if (hr__word_spin(&pool->submitted, seen, atomic_load(&pool->spin_ns))) continue;
-        atomic_fetch_add(&pool->idle_sleepers, 1);
-        hr__word_wait(&pool->submitted, seen, -1);
-        atomic_fetch_sub(&pool->idle_sleepers, 1);
+        calm = wait_for(pool, &pool->submitted, seen, &pool->idle_sleepers, calm);
     }
 }
 
@@ -173,6 +193,7 @@ hr_pool *hr_pool_new(int threads) {
     pool->threads = threads;
     set_idle(pool);
     atomic_init(&pool->spin_ns, threads > usable_cpus() ? 0 : SPIN_NS);
+    atomic_init(&pool->patient_ns, 0);
     atomic_init(&pool->generation, atomic_load(&forks));
     return pool;
 }
@@ -203,6 +224,10 @@ void hr_pool_set_spin(hr_pool *pool, int64_t nanoseconds) {
 }
 
 int64_t hr_pool_spin(const hr_pool *pool) { return atomic_load(&pool->spin_ns); }
+
+void hr_pool_be_patient(hr_pool *pool) {
+    if (hr_pool_spin(pool) > 0) atomic_store(&pool->patient_ns, PATIENT_NS);
+}
 
 uint32_t hr_pool_generation(hr_pool *pool) {
     ensure_own_generation(pool);
@@ -251,10 +276,9 @@ void hr_pool_wait(hr_pool *pool, hr_job *job) {
     while (!hr_pool_done(pool, job)) {
         const uint32_t seen = atomic_load(&pool->finished.value);
         if (hr_pool_done(pool, job)) return;
-        if (hr__word_spin(&pool->finished, seen, atomic_load(&pool->spin_ns))) continue;
-        atomic_fetch_add(&pool->done_sleepers, 1);
-        if (!hr_pool_done(pool, job)) hr__word_wait(&pool->finished, seen, -1);
-        atomic_fetch_sub(&pool->done_sleepers, 1);
+        const int32_t calm = atomic_load(&pool->done_calm);
+        atomic_store(&pool->done_calm,
+                     wait_for(pool, &pool->finished, seen, &pool->done_sleepers, calm));
     }
 }
 

@@ -41,6 +41,10 @@ int hr_pool_threads(const hr_pool *pool);
 /* How long threads spin before they sleep; 0 where threads outnumber the CPUs. */
 void hr_pool_set_spin(hr_pool *pool, int64_t nanoseconds);
 int64_t hr_pool_spin(const hr_pool *pool);
+/* Jobs will follow each other closely, and nobody else in this process has work for the CPUs
+ * meanwhile: threads that have just waited for a short time only spin for longer. Does nothing
+ * where they do not spin. */
+void hr_pool_be_patient(hr_pool *pool);
 /* Changes in a forked child: what was in flight under another generation is lost. */
 uint32_t hr_pool_generation(hr_pool *pool);
 /* Queues the job and returns at once; jobs start in the order of submission. */

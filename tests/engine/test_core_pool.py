@@ -76,6 +76,23 @@ def test_two_batches_share_a_pool_from_two_threads():
         np.testing.assert_array_equal(batch.arrays["state"], reference.arrays["state"])
 
 
+def test_patient_pool_takes_the_same_steps():
+    """Long enough for its threads to spin for longer, with waits in between that outlast it."""
+    pool, batches = _core.Pool(2), [Batch(256, mode=SAME_STEP, WORK=100) for _ in range(2)]
+    pool.be_patient()
+    for batch in batches:
+        rng = np.random.default_rng(0)
+        for step in range(120):
+            batch.act(rng)
+            batch.core.step(pool if batch is batches[0] else None)
+            if batch is batches[0] and step % 50 == 49:
+                time.sleep(0.002)
+    np.testing.assert_array_equal(batches[0].arrays["state"], batches[1].arrays["state"])
+    pool.close()
+    with pytest.raises(ClosedError):
+        pool.be_patient()
+
+
 def test_one_batch_is_not_stepped_by_two_threads_at_once():
     batch = Batch(50, WORK=2_000_000)
     began = threading.Event()
