@@ -181,10 +181,11 @@ cdef class Net:
 
     def sample_rows(self, params, out, mask, key, rows, steps, greedy):
         """The same for rows of their own, each at its own step: actions int32 [k, heads] and
-        log-probabilities [k] from outputs float32 [k, outputs] and mask uint8 [k, mask_size] or
-        None; rows, steps: int64 [k]."""
+        log-probabilities [k] from outputs float32 [k, outputs], the value's column there or not,
+        and mask uint8 [k, mask_size] or None; rows, steps: int64 [k]."""
         cdef int64_t n = len(rows), lo, count, r, c
-        cdef int64_t outputs = self.net.outputs, heads = self.net.heads, masks = self.net.mask_size
+        cdef int64_t heads = self.net.heads, masks = self.net.mask_size
+        cdef int64_t outputs = max(<int64_t>out.shape[1], <int64_t>self.net.outputs - 1)
         actions, logp = np.empty((n, heads), np.int32), np.empty(n, np.float32)
         cdef const float *given = <const float *>data(
             _checked(out, np.float32, n * outputs, "out"))

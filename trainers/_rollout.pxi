@@ -238,6 +238,50 @@ cdef class Rollout:
         ]
 
 
+def normalize_rows(x, mean, scale, float clip):
+    """(x - mean) * scale within [-clip, clip], float32 [n, features], a new array; mean and scale
+    float32 [features]."""
+    cdef int64_t n = len(x), features = len(mean), r, c
+    made = np.empty((n, features), np.float32)
+    cdef const float *given = <const float *>data(_checked(x, np.float32, n * features, "x"))
+    cdef const float *centre = <const float *>data(
+        _checked(mean, np.float32, features, "mean"))
+    cdef const float *factor = <const float *>data(
+        _checked(scale, np.float32, features, "scale"))
+    cdef float *to = <float *>data(made)
+    cdef float y
+    with nogil:
+        for r in range(n):
+            for c in range(features):
+                y = (given[c] - centre[c]) * factor[c]
+                to[c] = clip if y > clip else -clip if y < -clip else y
+            given, to = given + features, to + features
+    return made
+
+
+def sums_of_rows(x, valid, centre):
+    """Of x - centre and of its square over the valid rows of x float32 [n, features], float64
+    [2, features]; valid float32 [n], centre float32 [features]."""
+    cdef int64_t n = len(x), features = len(centre), r, c
+    made = np.zeros((2, features), np.float64)
+    cdef const float *given = <const float *>data(_checked(x, np.float32, n * features, "x"))
+    cdef const float *counts = <const float *>data(_checked(valid, np.float32, n, "valid"))
+    cdef const float *middle = <const float *>data(
+        _checked(centre, np.float32, features, "centre"))
+    cdef double *total = <double *>data(made)
+    cdef double *square = total + features
+    cdef double away
+    with nogil:
+        for r in range(n):
+            if counts[r] > 0:
+                for c in range(features):
+                    away = <double>given[c] - <double>middle[c]
+                    total[c] += away
+                    square[c] += away * away
+            given += features
+    return made
+
+
 cdef bint allows_nothing(const hr_net *net, const uint8_t *mask) noexcept nogil:
     """Whether some head has no choice under a row's mask."""
     cdef int32_t k, j

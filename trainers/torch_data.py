@@ -19,6 +19,8 @@ from .torch_device import Transfer
 from .torch_loss import LossRows
 from .torch_policy import Normalizer, TorchPolicy, TorchWeights
 
+LARGE = 1 << 22  # numbers of encoded observations from which on each minibatch encodes its own
+
 # what the module takes; actions, masks and places of the rows that it gives
 Surveyed = tuple[tuple[Tensor, ...], Tensor, Tensor | None, NDArray[np.int64]]
 Minibatch = tuple[tuple[Tensor, ...], LossRows]  # what the module takes, and the rows it gives
@@ -70,6 +72,8 @@ class RolloutData:
         normalize = ro.obs_sums is not None and not policy.picture
         self._normalizer = Normalizer(weights, policy.device) if normalize else None
         self._tensors = {name: transfer(name, array) for name, array in arrays.items()}
+        self._large = policy.features * len(ro.raw) > LARGE
+        self._seen: Tensor | None = None  # of the module, where it is not
 
     def _scaled(self) -> NDArray[np.float32]:
         """Advantages as the loss has them; takes the explained variance on the way."""
@@ -114,23 +118,35 @@ class RolloutData:
         """Minibatches of shuffled tiles of 64 rows, as the native learner takes them."""
         tiles = len(self.valid)
         chosen = order(tiles)
-        places = chosen[:, None] * TILE + np.arange(TILE)
         valid = self.valid[chosen]
-        index = torch.from_numpy(places[valid]).to(self._policy.device)
+        index = torch.from_numpy(chosen).to(self._policy.device)
+        live = None if self._whole else torch.from_numpy(valid.ravel()).to(self._policy.device)
         ends = np.concatenate(([0], np.cumsum(valid.sum(1))))
         columns = {
-            name: tensor.index_select(0, index)
+            name: _of_tiles(tensor, index, live)
             for name, tensor in self._tensors.items()
-            if name != "raw"  # large ones, picked when they are needed
+            if name != "raw"
         }
+        columns["x"] = self._observations(index, live)
         parts = min(parts, tiles)
         for part in range(parts):
             lo, hi = (int(ends[k * tiles // parts]) for k in (part, part + 1))
             if lo == hi:
                 continue
             rows = {name: column[lo:hi] for name, column in columns.items()}
-            x = self._encoded(self._tensors["raw"].index_select(0, index[lo:hi]))
-            yield (x,), LossRows(mask=rows.pop("mask", None), **rows)
+            x = rows.pop("x")
+            inputs = (self._encoded(x) if self._large else x,)
+            yield inputs, LossRows(mask=rows.pop("mask", None), **rows)
+
+    def _observations(self, index: Tensor, live: Tensor | None) -> Tensor:
+        """What the module sees of the rows of some tiles; where that is large, their Obs structs,
+        which are encoded when they are needed."""
+        raw = self._tensors["raw"]
+        if self._large:
+            return _of_tiles(raw, index, live)
+        if self._seen is None:
+            self._seen = self._encoded(raw)
+        return _of_tiles(self._seen, index, live)
 
     def survey(self, parts: int, stride: int) -> Iterator[Surveyed]:
         """The rows in order, in about so many parts, of one in `stride` of the units that stay
@@ -208,6 +224,13 @@ class RolloutData:
         done = past["done"]
         state = remembered(module, past["obs"], past["states"], _began(done), past["valid"])
         self._tensors["states"] = torch.where(done[-1, :, None], 0.0, state)
+
+
+def _of_tiles(rows: Tensor, tiles: Tensor, live: Tensor | None) -> Tensor:
+    """Those of some tiles, [k, ...] of rows of all places [places, ...]; live: which count."""
+    blocks = rows.view(-1, TILE * rows[0].numel()).index_select(0, tiles)
+    picked = blocks.view(-1, *rows.shape[1:])
+    return picked if live is None else picked[live]
 
 
 def _began(done: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ torch_loss.py stands behind the module. Tests hold both to each other.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -15,10 +16,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.linalg import vector_norm
 
 from ._native import loss_gradient
 from .torch_device import Recorded, Recorder
 from .torch_loss import LossOptions, LossRows, logp_and_entropy, ppo_loss
+from .torch_optim import flattened
 
 Forward = Callable[..., tuple[Tensor, Tensor]]  # of inputs: outputs [R, outputs], values [R]
 
@@ -53,6 +56,7 @@ class LossGradient:
         self._limit = max_grad_norm if max_grad_norm > 0 else float("inf")
         named: Mapping[str, nn.Parameter] = dict(policy.module.named_parameters())
         self._parameters = [p for p in named.values() if p.requires_grad]
+        self.flats = flattened(self._parameters)
         self._log_std = policy.log_std
         self._native = policy.device.type == "cpu"
         self._whole = Recorded(self._by_torch, record)
@@ -61,9 +65,11 @@ class LossGradient:
         """Of one minibatch: what `forward` takes, and the rows that come of it."""
         if self._native:
             sums, grads = self._by_kernel(inputs, rows, ent_coef)
-            norm = float(_norm(grads))
+            self._take(grads)
+            norm = math.hypot(*(float(vector_norm(flat.gradient)) for flat in self.flats))
             if norm > self._limit:
-                grads = [g * (self._limit / (norm + 1e-6)) for g in grads]
+                for flat in self.flats:
+                    flat.gradient.mul_(self._limit / (norm + 1e-6))
         else:
             if rows.proximal is None:  # weights of 1, so that all are the same computation
                 rows = dataclasses.replace(rows, proximal=rows.logp)
@@ -71,9 +77,13 @@ class LossGradient:
             weight = torch.tensor(ent_coef, device=self._policy.device)
             found, length, *grads = self._whole(*inputs, *columns, weight)
             sums, norm = found.cpu().numpy(), float(length)
-        for parameter, gradient in zip(self._parameters, grads, strict=True):
-            parameter.grad = gradient
+            self._take(grads)
         return Gradient(sums, norm)
+
+    def _take(self, grads: list[Tensor]) -> None:
+        named = dict(zip(self._parameters, grads, strict=True))
+        for flat in self.flats:
+            flat.take(named)
 
     def _by_kernel(
         self, inputs: tuple[Tensor, ...], rows: LossRows, ent_coef: float
@@ -128,13 +138,9 @@ class LossGradient:
         logp, entropy = logp_and_entropy(heads, outputs, self._log_std, rows.actions, rows.mask)
         loss, sums = ppo_loss(self._options, rows, logp, entropy, value, weight)
         grads = self._backward([(loss, torch.ones_like(loss))])
-        norm = _norm(grads)
+        norm = vector_norm(torch.cat([g.reshape(-1) for g in grads]))
         scale = (self._limit / (norm + 1e-6)).clamp(max=1.0)
         return (sums, norm, *(g * scale for g in grads))
-
-
-def _norm(grads: list[Tensor]) -> Tensor:
-    return torch.cat([g.reshape(-1) for g in grads]).norm()
 
 
 def _array(tensor: Tensor) -> NDArray[Any]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..engine.errors import ArgumentError
-from ._native import StopFlag
+from ._native import StopFlag, sums_of_rows
 from .learner import LearnStats
 from .nn import unroll
 from .normalize import RunningMoments
@@ -25,8 +25,6 @@ from .torch_lag import LagCorrection
 from .torch_loss import LossOptions
 from .torch_optim import make_optimizers
 from .torch_policy import TorchPolicy, TorchWeights
-
-_BITS = (1 << 64) - 1
 
 
 class TorchLearner:
@@ -77,7 +75,6 @@ class TorchLearner:
         self.module = policy.module
         self._call: Any = called(self.module, policy.device, compiled=compiled, graphs=graphs)
         self._parameters = dict(self.module.named_parameters())
-        self._optimizers = make_optimizers(self._parameters, optimizer, betas, eps)
         self._minibatches, self._epochs = minibatches, epochs
         self._target_kl = target_kl
         self._recall = recall and policy.state_size > 0
@@ -93,6 +90,9 @@ class TorchLearner:
             None
             if policy.state_size
             else recorder(policy.device, compiled=compiled, graphs=graphs),
+        )
+        self._optimizers = make_optimizers(
+            self._parameters, self._gradient.flats, optimizer, betas, eps
         )
         self._normalize_advantage = normalize_advantage
         self._key = seed_key(seed) ^ 0x6C6561726E
@@ -208,16 +208,14 @@ class TorchLearner:
         """Takes in the rollout's statistics of observations and rewards, and publishes. `learn`
         does; by itself it serves to settle the normalisation before the first update."""
         if rollout.obs_sums is not None and not self.policy.picture:
-            valid = rollout.flat["valid"] > 0
-            raw = rollout.raw if valid.all() else rollout.raw[valid]
-            x = self.policy.encode(torch.from_numpy(raw)).flatten(1).double()
-            away = x - torch.from_numpy(self.weights.obs_mean)
-            total, square = away.sum(0).numpy(), (away * away).sum(0).numpy()
-            self._obs.merge(len(raw), total, square, self.weights.obs_mean)
+            centre = self.weights.obs_mean
+            x = self.policy.encode(torch.from_numpy(rollout.raw)).flatten(1).numpy()
+            total, square = sums_of_rows(x, rollout.flat["valid"], centre)
+            self._obs.merge(rollout.steps, total, square, centre)
         if rollout.reward_sums is not None:
             count, total, square = rollout.reward_sums.sum(0)
-            centre = rollout.reward_centres[:1]
-            self._returns.merge(count, np.array([total]), np.array([square]), centre)
+            middle = rollout.reward_centres[:1]
+            self._returns.merge(count, np.array([total]), np.array([square]), middle)
         self.weights = self._publish()
 
     def _publish(self) -> TorchWeights:
@@ -232,11 +230,14 @@ class TorchLearner:
     def tile_order(self, tiles: int) -> NDArray[np.int64]:
         """The tiles of a rollout in the order of the next epoch: the native learner's shuffle
         (csrc/learn.c), number by number."""
-        key = _random_bits(self._key, self._shuffles)
+        key = _random_bits(np.uint64(self._key), np.array([self._shuffles], np.uint64))[0]
         self._shuffles += 1
         order = list(range(tiles))
+        ends = np.arange(tiles, dtype=np.uint64)
+        half = _random_bits(key, ends) >> np.uint64(32)
+        picks = (half * (ends + np.uint64(1)) >> np.uint64(32)).tolist()
         for k in range(tiles - 1, 0, -1):
-            pick = (_random_bits(key, k) >> 32) * (k + 1) >> 32
+            pick = picks[k]
             order[k], order[pick] = order[pick], order[k]
         return np.array(order, np.int64)
 
@@ -287,12 +288,13 @@ class TorchLearner:
         self.weights = self._publish()
 
 
-def _random_bits(key: int, number: int) -> int:
-    """SplitMix64 of key + number, as csrc/learn.c has it."""
-    z = (key + (number + 1) * 0x9E3779B97F4A7C15) & _BITS
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _BITS
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _BITS
-    return z ^ (z >> 31)
+def _random_bits(key: np.uint64, numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """SplitMix64 of key + each number, as csrc/learn.c has it."""
+    a, b, c = (np.uint64(k) for k in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+    z = key + (numbers + np.uint64(1)) * a
+    z = (z ^ (z >> np.uint64(30))) * b
+    z = (z ^ (z >> np.uint64(27))) * c
+    return z ^ (z >> np.uint64(31))
 
 
 def _array(value: Any) -> Any:

@@ -24,7 +24,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from ..engine.cpus import available_cpus
 from ..engine.errors import ArgumentError
 from ..engine.spec import EnvSpec, FieldSpec
-from ._native import Net
+from ._native import Net, normalize_rows
 from .actor import Acted, Draw, Floats
 from .description import heads_of
 from .nn import image_shape
@@ -53,14 +53,21 @@ class Normalizer:
     def __init__(self, weights: TorchWeights, device: torch.device) -> None:
         self._mean = torch.tensor(weights.obs_mean, device=device)
         self._scale = torch.tensor(weights.obs_scale, device=device)
+        self._native = device.type == "cpu"  # one call there in the place of six
+        self._arrays = weights.obs_mean, weights.obs_scale
 
     def load(self, weights: TorchWeights) -> None:
         """Other weights' statistics, in the same tensors."""
-        self._mean.copy_(torch.from_numpy(weights.obs_mean))
-        self._scale.copy_(torch.from_numpy(weights.obs_scale))
+        self._arrays = weights.obs_mean, weights.obs_scale
+        if not self._native:
+            self._mean.copy_(torch.from_numpy(weights.obs_mean))
+            self._scale.copy_(torch.from_numpy(weights.obs_scale))
 
     def __call__(self, x: Tensor) -> Tensor:
         """(x - mean) * scale within the bounds, [k, ...]."""
+        if self._native:
+            scaled = torch.from_numpy(normalize_rows(x.numpy(), *self._arrays, OBS_CLIP))
+            return scaled if x.dim() == 2 else scaled.view(x.shape)
         flat = torch.sub(x.flatten(1), self._mean).mul_(self._scale)
         return flat.clamp_(-OBS_CLIP, OBS_CLIP).view(x.shape)
 
@@ -248,9 +255,7 @@ class TorchPolicy:
 
     def weights(self, version: int = 0, **scales: Any) -> TorchWeights:
         """A copy of the module's tensors as they are; scales: the normalisation, default none."""
-        tensors = {
-            name: tensor.detach().clone() for name, tensor in self.module.state_dict().items()
-        }
+        tensors = {name: tensor.clone() for name, tensor in self.module.state_dict().items()}
         plain = {
             "obs_mean": np.zeros(self.features, np.float32),
             "obs_scale": np.ones(self.features, np.float32),
@@ -312,7 +317,7 @@ class TorchActor:
         self._module = copy.deepcopy(policy.module).to(self.device).eval().requires_grad_(False)
         self._call: Any = called(self._module, self.device, compiled=compiled, graphs=graphs)
         record = recorder(self.device, compiled=compiled, graphs=graphs)
-        self._work = Recorded(self._computed, record)
+        self._work = Recorded(self._joined, record)
         self._transfer = Transfer(self.device)
         self._own = self._module.state_dict()
         self._loaded: TorchWeights | None = None
@@ -329,18 +334,19 @@ class TorchActor:
         draw: Draw,
     ) -> Acted:
         """See Actor."""
-        out, after = self._forward(weights, raw, state)
-        actions, logp = self.rollout_net.sample_rows(self._log_std, out, mask, *draw)
-        return Acted(actions, logp, np.ascontiguousarray(out[:, -1]), after)
+        outputs, value, after = self._forward(weights, raw, state)
+        actions, logp = self.rollout_net.sample_rows(self._log_std, outputs, mask, *draw)
+        return Acted(actions, logp, value, after)
 
     def value(self, weights: TorchWeights, raw: NDArray[np.uint8], state: Floats) -> Floats:
         """See Actor."""
-        return np.ascontiguousarray(self._forward(weights, raw, state)[0][:, -1])
+        return self._forward(weights, raw, state)[1]
 
     def _forward(
         self, weights: TorchWeights, raw: NDArray[np.uint8], state: Floats
-    ) -> tuple[Floats, Floats]:
-        """(outputs and value side by side [k, outputs + 1], state [k, state_size])."""
+    ) -> tuple[Floats, Floats, Floats]:
+        """(outputs [k, outputs], the value's column behind them or not; value [k]; state
+        [k, state_size])."""
         start = perf_counter()
         with torch.inference_mode():
             found = self._inferred(weights, raw, state)
@@ -349,25 +355,34 @@ class TorchActor:
 
     def _inferred(
         self, weights: TorchWeights, raw: NDArray[np.uint8], state: Floats
-    ) -> tuple[Floats, Floats]:
+    ) -> tuple[Floats, Floats, Floats]:
         if weights is not self._loaded:
             self._load(weights)
         self.policy.use_threads(len(raw))
         given = [self._transfer("raw", raw)]
         if self.state_size:
             given.append(self._transfer("state", state))
-        out, *after = self._work(*given)
-        return out.cpu().numpy(), after[0].cpu().numpy() if after else state
+        if self.device.type == "cpu":
+            outputs, value, *rest = (tensor.numpy() for tensor in self._computed(*given))
+        else:
+            outputs, *rest = (tensor.cpu().numpy() for tensor in self._work(*given))
+            value = outputs[:, -1]
+        after = rest[0] if rest else state
+        return np.ascontiguousarray(outputs), np.ascontiguousarray(value), after
+
+    def _joined(self, *given: Tensor) -> tuple[Tensor, ...]:
+        """The same as `_computed`, outputs and value side by side: one copy from the device."""
+        outputs, value, *after = self._computed(*given)
+        return (torch.cat((outputs, value.unsqueeze(1)), dim=1), *after)
 
     def _computed(self, raw: Tensor, state: Tensor | None = None) -> tuple[Tensor, ...]:
-        """(outputs and value side by side, state where there is one) on the device."""
+        """(outputs, value, state where there is one) on the device."""
         x = self.policy.encode(raw)
         if self._normalizer is not None:
             x = self._normalizer(x)
         before = x[:0] if state is None else state
         outputs, value, after = self.policy.forward(self._call, x, before)
-        out = torch.cat((outputs, value.unsqueeze(1)), dim=1)
-        return (out,) if state is None else (out, after)
+        return (outputs, value) if state is None else (outputs, value, after)
 
     def profile(self) -> dict[str, float]:
         """Seconds spent in torch since the start: encoding and the module."""

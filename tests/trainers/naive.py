@@ -358,3 +358,22 @@ def encode(spec, structs):
             scale = 1 / 255 if f.dtype == "uint8" else 1.0
             parts.append(values.astype(np.float64) * scale)
     return np.concatenate(parts, 1)
+
+
+def normalized_rows(x, mean, scale, clip):
+    """(x - mean) * scale within [-clip, clip], one number at a time."""
+    made = np.empty_like(x)
+    for (r, c), number in np.ndenumerate(x):
+        y = np.float32(np.float32(number - mean[c]) * scale[c])
+        made[r, c] = max(-clip, min(clip, y)) if y == y else y
+    return made
+
+
+def sums_of_rows(x, valid, centre):
+    """Sums of x - centre and of its square over the valid rows, [2, features]."""
+    sums = np.zeros((2, x.shape[1]))
+    for row, counts in zip(x.astype(np.float64), valid, strict=True):
+        if counts > 0:
+            away = row - centre
+            sums += np.stack((away, away * away))
+    return sums

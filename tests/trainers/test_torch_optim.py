@@ -1,0 +1,67 @@
+"""Parameters as parts of one vector: what Adam does to them is what it does to each by itself."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+from headrace.trainers.torch_optim import flattened, make_optimizers  # noqa: E402
+
+
+class Mixed(nn.Module):
+    """Two dtypes, a parameter that is used twice, and one that is not trained."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.first, self.second = nn.Linear(3, 4), nn.Linear(4, 3, bias=False)
+        self.second.weight = nn.Parameter(self.first.weight.detach().t().clone())
+        self.wide = nn.Linear(4, 2).double()
+        self.tied, self.fixed = self.first, nn.Parameter(torch.ones(2), requires_grad=False)
+
+
+def gradients(module, step):
+    draw = torch.Generator().manual_seed(step)
+    trained = [p for p in module.parameters() if p.requires_grad]
+    return {p: torch.randn(p.shape, generator=draw, dtype=p.dtype) for p in trained}
+
+
+def test_adam_over_a_vector_is_adam_over_each():
+    flat, plain = Mixed(), Mixed()
+    vectors = flattened(p for p in flat.parameters() if p.requires_grad)
+    assert [v.whole.dtype for v in vectors] == [torch.float32, torch.float64]
+    assert len(vectors[0].whole) == 3 * 4 + 4 + 4 * 3
+    (own,) = make_optimizers(dict(flat.named_parameters()), vectors, "adam", (0.9, 0.99), 1e-5)
+    other = torch.optim.Adam(plain.parameters(), lr=0.1, betas=(0.9, 0.99), eps=1e-5)
+    own.param_groups[0]["lr"] = 0.1
+    for step in range(5):
+        for vector in vectors:
+            vector.take(gradients(flat, step))
+        for parameter, gradient in gradients(plain, step).items():
+            parameter.grad = gradient
+        own.step()
+        other.step()
+    pairs = list(zip(flat.parameters(), plain.parameters(), strict=True))
+    for mine, wanted in pairs:
+        torch.testing.assert_close(mine, wanted)
+        if wanted.requires_grad:
+            assert torch.equal(mine.grad, wanted.grad)
+    assert torch.equal(flat.fixed, torch.ones(2))
+    for mine, _ in pairs:  # which the vectors hold, until somebody changes a parameter in place
+        with torch.no_grad():
+            mine.zero_()
+    assert all(not vector.whole.any() for vector in vectors)
+
+
+def test_muon_takes_matrices_by_themselves():
+    if not hasattr(torch.optim, "Muon"):
+        pytest.skip("a torch without Muon")
+    module = nn.Sequential(nn.Linear(3, 8), nn.Linear(8, 8), nn.Linear(8, 2))
+    named = dict(module.named_parameters())
+    vectors = flattened(named.values())
+    adam, muon = make_optimizers(named, vectors, "muon", (0.9, 0.99), 1e-5)
+    assert {id(p) for p in muon.param_groups[0]["params"]} == {
+        id(named[n]) for n in ("1.weight", "2.weight")
+    }
+    assert len(adam.param_groups[0]["params"]) == 4
