@@ -114,8 +114,8 @@ class TrainConfig:
     )
     encoder: str = setting(
         "nature",
-        "what makes features of a picture, for torch policies: nature (three convolutions), small "
-        "(two, a third of the time) or resnet (residual ones, several times)",
+        "what makes features of a picture, for torch policies: nature (three convolutions, of "
+        "grids two), small (two, a third of the time) or resnet (residual ones, several times)",
         choices=("nature", "small", "resnet"),
     )
     recall: bool = setting(

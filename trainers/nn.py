@@ -196,18 +196,20 @@ _LAYERS = {
     "nature": [(32, 8, 4), (64, 4, 2), (64, 3, 1)],
     "small": [(16, 8, 4), (32, 4, 2)],
     "grid": [(32, 3, 1), (32, 3, 1)],
+    "small grid": [(16, 3, 2), (32, 3, 2)],
 }
 
 
 class Convolutions(nn.Module):
     """Pictures to features: where the picture is large enough (36 pixels and more) the three layers
     of Mnih et al. (2015), or the two smaller ones of Mnih et al. (2013), which take a third of the
-    time; else two of 3x3 that suit grids."""
+    time; else two of 3x3 that suit grids, or two smaller ones with a stride of 2."""
 
     def __init__(
         self, observation_space: spaces.Space, size: int = 256, layers: str = "nature"
     ) -> None:
-        """size: features that come out; layers: "nature" (2015) or "small" (2013).
+        """size: features that come out; layers: "nature" (2015) or "small" (2013), of grids the
+        larger or the smaller.
 
         Raises:
             ArgumentError: the observation is no picture.
@@ -215,9 +217,11 @@ class Convolutions(nn.Module):
         super().__init__()
         self.shape = _picture(observation_space)
         channels, height, width = self.shape
-        large = min(height, width) >= 36
+        plan = layers
+        if min(height, width) < 36:
+            plan = "small grid" if layers == "small" and min(height, width) >= 7 else "grid"
         found: list[nn.Module] = []
-        for out, kernel, stride in _LAYERS[layers if large else "grid"]:
+        for out, kernel, stride in _LAYERS[plan]:
             found += [orthogonal(nn.Conv2d(channels, out, kernel, stride)), nn.ReLU()]
             height, width = ((side - kernel) // stride + 1 for side in (height, width))
             channels = out

@@ -278,10 +278,26 @@ def test_which_observations_are_pictures(shape, dtype, expected):
     assert nn.image_shape(space) == expected
     if expected is not None:
         x = torch.rand(2, *shape)
-        for encoder in (nn.Convolutions(space, 32), nn.ResNet(space, 32, (4, 8))):
+        for encoder in (
+            nn.Convolutions(space, 32),
+            nn.Convolutions(space, 32, "small"),
+            nn.ResNet(space, 32, (4, 8)),
+        ):
             assert encoder(x).shape == (2, 32)
         outputs, value = nn.CNN(space, spaces.Discrete(3))(x)
         assert (outputs.shape, value.shape) == ((2, 3), (2,))
+
+
+def test_small_convolutions_are_smaller_on_grids_too():
+    space = spaces.Box(0, 255, (4, 25, 18), np.uint8)
+    sizes = {
+        layers: [
+            tuple(m.weight.shape[:1]) + m.stride for m in made.modules() if hasattr(m, "stride")
+        ]
+        for layers in ("nature", "small")
+        for made in (nn.Convolutions(space, 32, layers),)
+    }
+    assert sizes == {"nature": [(32, 1, 1), (32, 1, 1)], "small": [(16, 2, 2), (32, 2, 2)]}
 
 
 def test_orthogonal_layers_and_small_heads():
