@@ -19,7 +19,7 @@ from .torch_device import Transfer
 from .torch_loss import LossRows
 from .torch_policy import Normalizer, TorchPolicy, TorchWeights
 
-LARGE = 1 << 22  # numbers of encoded observations from which on each minibatch encodes its own
+LARGE = 1 << 22  # numbers of encoded observations: more are encoded a minibatch at a time
 
 # what the module takes; actions, masks and places of the rows that it gives
 Surveyed = tuple[tuple[Tensor, ...], Tensor, Tensor | None, NDArray[np.int64]]
@@ -72,8 +72,7 @@ class RolloutData:
         normalize = ro.obs_sums is not None and not policy.picture
         self._normalizer = Normalizer(weights, policy.device) if normalize else None
         self._tensors = {name: transfer(name, array) for name, array in arrays.items()}
-        self._large = policy.features * len(ro.raw) > LARGE
-        self._seen: Tensor | None = None  # of the module, where it is not
+        self._seen: Tensor | None = None  # what the module sees of all of it, if it is little
 
     def _scaled(self) -> NDArray[np.float32]:
         """Advantages as the loss has them; takes the explained variance on the way."""
@@ -81,11 +80,11 @@ class RolloutData:
         advantage, ret, value = (flat[k].astype(np.float64) for k in ("advantage", "ret", "value"))
         if not self._whole:
             advantage, ret, value = advantage[valid], ret[valid], value[valid]
-        spread, unexplained = ret.var(), (ret - value).var()
+        spread, unexplained = _variance(ret), _variance(ret - value)
         self.explained_variance = float(1.0 - unexplained / spread) if spread > 0 else np.nan
         if not self._normalize_advantage or len(advantage) < 2:
             return flat["advantage"].copy()
-        deviation = advantage.std(ddof=1)
+        deviation = np.sqrt(_variance(advantage) * len(advantage) / (len(advantage) - 1))
         mean, scale = np.float32(advantage.mean()), np.float32(1.0 / (deviation + 1e-8))
         scaled: NDArray[np.float32] = (flat["advantage"] - mean) * scale
         return scaled
@@ -127,26 +126,25 @@ class RolloutData:
             for name, tensor in self._tensors.items()
             if name != "raw"
         }
-        columns["x"] = self._observations(index, live)
         parts = min(parts, tiles)
         for part in range(parts):
-            lo, hi = (int(ends[k * tiles // parts]) for k in (part, part + 1))
+            first, last = (k * tiles // parts for k in (part, part + 1))
+            lo, hi = int(ends[first]), int(ends[last])
             if lo == hi:
                 continue
+            counts = None if live is None else live[first * TILE : last * TILE]
+            x = self._observations(index[first:last], counts)
             rows = {name: column[lo:hi] for name, column in columns.items()}
-            x = rows.pop("x")
-            inputs = (self._encoded(x) if self._large else x,)
-            yield inputs, LossRows(mask=rows.pop("mask", None), **rows)
+            yield (x,), LossRows(mask=rows.pop("mask", None), **rows)
 
-    def _observations(self, index: Tensor, live: Tensor | None) -> Tensor:
-        """What the module sees of the rows of some tiles; where that is large, their Obs structs,
-        which are encoded when they are needed."""
+    def _observations(self, tiles: Tensor, live: Tensor | None) -> Tensor:
+        """What the module sees of the rows of some tiles: all encoded at once, if they are few."""
         raw = self._tensors["raw"]
-        if self._large:
-            return _of_tiles(raw, index, live)
+        if self._policy.features * len(raw) > LARGE:
+            return self._encoded(_of_tiles(raw, tiles, live))
         if self._seen is None:
             self._seen = self._encoded(raw)
-        return _of_tiles(self._seen, index, live)
+        return _of_tiles(self._seen, tiles, live)
 
     def survey(self, parts: int, stride: int) -> Iterator[Surveyed]:
         """The rows in order, in about so many parts, of one in `stride` of the units that stay
@@ -224,6 +222,11 @@ class RolloutData:
         done = past["done"]
         state = remembered(module, past["obs"], past["states"], _began(done), past["valid"])
         self._tensors["states"] = torch.where(done[-1, :, None], 0.0, state)
+
+
+def _variance(x: NDArray[np.float64]) -> float:
+    away = x - x.mean()
+    return float(away.dot(away)) / len(x)
 
 
 def _of_tiles(rows: Tensor, tiles: Tensor, live: Tensor | None) -> Tensor:

@@ -81,9 +81,8 @@ class LossGradient:
         return Gradient(sums, norm)
 
     def _take(self, grads: list[Tensor]) -> None:
-        named = dict(zip(self._parameters, grads, strict=True))
         for flat in self.flats:
-            flat.take(named)
+            flat.take(grads)
 
     def _by_kernel(
         self, inputs: tuple[Tensor, ...], rows: LossRows, ent_coef: float
