@@ -76,7 +76,6 @@ def test_a_dict_observation_is_learned(tmp_path):
 
 
 def test_pictures_are_trained_on_by_convolutions(tmp_path):
-    """Whether they are learned takes minutes: docs/train.md says how that came out."""
     pytest.importorskip("torch")
     result = headrace.train(PICTURE, steps=4_096, threads=1, seed=1, run_dir=str(tmp_path / "r"))
     run = headrace.trainers.run.Run.open(result.run)
