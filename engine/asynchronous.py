@@ -55,10 +55,14 @@ class Flight:
         self._agents = agents
         self._all_rows = np.arange(worlds * agents, dtype=np.int64)
         self.in_flight = 0  # worlds
+        self._turn = np.zeros(worlds, np.int64)  # of each world, when it was last received
+        self._turns = 0
         self.hand_out_all()
 
     def hand_out_all(self) -> None:
         """After a reset: every row is in the caller's hands."""
+        self._turn[:] = 0
+        self._turns = 0
         self._hand_out(self._all_worlds, self._all_rows, slice(None))
 
     def _hand_out(self, worlds: np.ndarray, rows: np.ndarray, index: slice | np.ndarray) -> None:
@@ -83,10 +87,15 @@ class Flight:
                 "autoreset_mode='Disabled' reset it first, with options={{'reset_mask': ...}}",
             )  # fmt: skip
         read(actions, rows)
-        self._stepper.submit(worlds)
+        self._stepper.submit(self._by_turn(worlds))
         self._here = False
         self._flying[index] = True
         self.in_flight += len(worlds)
+
+    def _by_turn(self, worlds: np.ndarray) -> np.ndarray:
+        """The worlds as they were received, so that those with low numbers overtake nobody."""
+        turns = self._turn[worlds]
+        return worlds if (turns[1:] >= turns[:-1]).all() else worlds[turns.argsort(kind="stable")]
 
     def _check_none(self, flags: np.ndarray, worlds: np.ndarray, refusal: str) -> None:
         """Raises where the flag of one of the worlds is set."""
@@ -103,12 +112,15 @@ class Flight:
         index: slice | np.ndarray
         if first >= 0:
             index = slice(first, first + count)
+            self._turn[index] = self._turns
             done = self._all_worlds[index]
             rows = self._all_rows[first * agents : (first + count) * agents]
         else:
+            self._turn[done] = np.arange(self._turns, self._turns + count)
             index = done = rows = np.sort(done)
             if agents > 1:
                 rows = (done[:, None] * agents + np.arange(agents)).reshape(-1)
+        self._turns += count
         self._flying[index] = False
         self.in_flight -= count
         self._hand_out(done, rows, index)

@@ -28,6 +28,23 @@ def lives(parts: tuple[Any, ...], rows: Any) -> dict[int, bytes]:
     return {int(row): b"".join(a[i].tobytes() for a in arrays) for i, row in enumerate(rows)}
 
 
+@pytest.mark.parametrize("executor", ["serial", "threads"])
+@pytest.mark.parametrize(("n", "batch_size"), [(4, 3), (7, 3), (64, 48), (256, 100)])
+@pytest.mark.parametrize("named", [False, True])
+def test_environments_take_turns(n: int, batch_size: int, executor: str, named: bool) -> None:
+    """Also where they are sent again in ascending order, as `recv` hands them out."""
+    vec = make_vec("cartpole", n, executor=executor, batch_size=batch_size)
+    vec.reset(seed=0)
+    vec.send(np.zeros(n, int))
+    steps = np.zeros(n, int)
+    for _ in range(60):
+        rows = vec.recv()[4]["env_id"]
+        steps[rows] += 1
+        vec.send(np.zeros(len(rows), int), rows if named else None)
+    assert steps.sum() == 60 * batch_size
+    assert np.ptp(steps) <= (1 if executor == "serial" else 3)
+
+
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
 @pytest.mark.parametrize(
     ("env", "n", "batch_size"), [("cartpole", 7, 3), (WALK, 6, 1), (PAIR, 8, 4)]
