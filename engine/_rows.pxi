@@ -40,6 +40,26 @@ def first_of_range(ids):
     return least if most - least == n - 1 else -1
 
 
+MAX_RUNS = 32  # more slices than this are not worth taking one by one
+
+
+def runs_of(ids):
+    """The slices that take the entries `ids`, int64, ascending and all different, in order; None
+    where that is more than MAX_RUNS of them."""
+    cdef int64_t n, i, start = 0, found = 1
+    cdef const int64_t *numbers = int64_data(ids, &n, "ids")
+    for i in range(1, n):
+        found += numbers[i] != numbers[i - 1] + 1
+    if found > MAX_RUNS or n == 0:
+        return None
+    runs = []
+    for i in range(1, n + 1):
+        if i == n or numbers[i] != numbers[i - 1] + 1:
+            runs.append(slice(numbers[start], numbers[i - 1] + 1))
+            start = i
+    return tuple(runs)
+
+
 cdef class ActionSlots:
     """Where the numbers of one field of the action space go in the batch's actions.
 

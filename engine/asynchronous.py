@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ._core import first_of_range
+from ._core import first_of_range, runs_of
 from .errors import ArgumentError, ArgumentTypeError, CallOrderError
 
 if TYPE_CHECKING:
@@ -28,17 +28,30 @@ class Stepper(Protocol):
         """Waits for all that is in flight, or drops it."""
 
 
-def index_of(ascending: np.ndarray) -> slice | np.ndarray:
-    """What takes these rows or worlds from an array: a slice where they are neighbours."""
-    first, count = int(ascending[0]), len(ascending)
-    return slice(first, first + count) if ascending[-1] - first == count - 1 else ascending
+Index = slice | tuple[slice, ...] | np.ndarray  # what takes rows or worlds from an array
 
 
-def taken(array: np.ndarray, index: slice | np.ndarray, copy: bool = True) -> np.ndarray:
+def index_of(ascending: np.ndarray) -> Index:
+    """What takes these rows or worlds, int64, from an array: by slices where they are few."""
+    runs = runs_of(ascending)
+    if runs is None:
+        return ascending
+    return runs[0] if len(runs) == 1 else runs
+
+
+def taken(array: np.ndarray, index: Index, copy: bool = True) -> np.ndarray:
     """The entries of an array; of a slice without copying a view."""
+    if isinstance(index, tuple):
+        return np.concatenate([array[part] for part in index])
     if not isinstance(index, slice):
         return array.take(index, axis=0)
     return array[index].copy() if copy else array[index]
+
+
+def put(array: np.ndarray, index: Index, value: Any) -> None:
+    """Sets the entries of an array to one value."""
+    for part in index if isinstance(index, tuple) else (index,):
+        array[part] = value
 
 
 class Flight:
@@ -63,11 +76,14 @@ class Flight:
         """After a reset: every row is in the caller's hands."""
         self._turn[:] = 0
         self._turns = 0
-        self._hand_out(self._all_worlds, self._all_rows, slice(None))
+        self._hand_out(self._all_worlds, self._all_rows, slice(None), self._all_worlds)
 
-    def _hand_out(self, worlds: np.ndarray, rows: np.ndarray, index: slice | np.ndarray) -> None:
-        """index: what takes the worlds from an array."""
+    def _hand_out(
+        self, worlds: np.ndarray, rows: np.ndarray, index: Index, order: np.ndarray
+    ) -> None:
+        """index: what takes the worlds from an array; order: the worlds as they were received."""
         self._handed = worlds, rows, index
+        self._order = order
         self._here = True  # nothing was sent since
 
     def send(self, read: Read, actions: Any, env_ids: Any, finished: np.ndarray | None) -> None:
@@ -87,9 +103,9 @@ class Flight:
                 "autoreset_mode='Disabled' reset it first, with options={{'reset_mask': ...}}",
             )  # fmt: skip
         read(actions, rows)
-        self._stepper.submit(self._by_turn(worlds))
+        self._stepper.submit(self._order if env_ids is None else self._by_turn(worlds))
         self._here = False
-        self._flying[index] = True
+        put(self._flying, index, True)
         self.in_flight += len(worlds)
 
     def _by_turn(self, worlds: np.ndarray) -> np.ndarray:
@@ -109,21 +125,23 @@ class Flight:
             raise CallOrderError("recv() without send(): no environment is in flight")
         done = self._stepper.wait(min(worlds, self.in_flight))
         agents, first, count = self._agents, first_of_range(done), len(done)
-        index: slice | np.ndarray
+        index: Index
         if first >= 0:
             index = slice(first, first + count)
             self._turn[index] = self._turns
-            done = self._all_worlds[index]
+            order = done = self._all_worlds[index]
             rows = self._all_rows[first * agents : (first + count) * agents]
         else:
             self._turn[done] = np.arange(self._turns, self._turns + count)
-            index = done = rows = np.sort(done)
+            order = done
+            done = rows = np.sort(order, kind="stable")  # a few ascending runs, as a rule
+            index = index_of(done)
             if agents > 1:
                 rows = (done[:, None] * agents + np.arange(agents)).reshape(-1)
         self._turns += count
-        self._flying[index] = False
+        put(self._flying, index, False)
         self.in_flight -= count
-        self._hand_out(done, rows, index)
+        self._hand_out(done, rows, index, order)
         return done, rows
 
     def launch_all(self) -> None:

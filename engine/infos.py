@@ -78,7 +78,7 @@ class Infos:
             ends = self._terminated | self._truncated
         else:
             index = index_of(rows)
-            ends = self._terminated[index] | self._truncated[index]
+            ends = taken(self._terminated, index, False) | taken(self._truncated, index, False)
         final = infos
         if self._same_step:
             final = {}

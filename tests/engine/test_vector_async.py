@@ -10,6 +10,7 @@ import pytest
 from batches import PAIR, WALK, leaves
 
 from headrace import make_vec
+from headrace.engine.asynchronous import index_of, put, taken
 from headrace.engine.errors import ArgumentError, ArgumentTypeError, CallOrderError
 
 STEPS = 40
@@ -218,3 +219,21 @@ def test_a_send_that_fails_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     assert vec._flight.in_flight == 0
     vec.send([0, 0, 0, 0])
     assert len(vec.recv()[1]) == 2
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.02, 0.5, 1.0])
+def test_what_slices_take_is_what_the_numbers_take(chance: float) -> None:
+    """Whether the rows are one range, a few or many."""
+    rng = np.random.default_rng(5)
+    array = rng.normal(size=(400, 3))
+    left_out = rng.random(400) < chance
+    left_out[rng.integers(400)] = False  # at least one is taken
+    rows = np.flatnonzero(~left_out)
+    index = index_of(rows)
+    kinds = {0.0: slice, 0.02: tuple, 0.5: np.ndarray, 1.0: slice}
+    assert isinstance(index, kinds[chance])
+    np.testing.assert_array_equal(taken(array, index), array[rows])
+    assert not np.shares_memory(taken(array, index), array)
+    assert np.shares_memory(taken(array, index, copy=False), array) == (kinds[chance] is slice)
+    put(array, index, 7.0)
+    np.testing.assert_array_equal((array == 7.0).all(axis=1), ~left_out)
