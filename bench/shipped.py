@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 
+from ..engine.processes.sources import is_python
 from ..engine.registration import registered
 from ..flags import UsageError
 
@@ -15,14 +16,15 @@ def shipped() -> list[str]:
     return sorted(name for name, known in registered().items() if known.shipped)
 
 
-def chosen(text: str) -> list[str]:
-    """The names in `text`, what --envs was given; UsageError for one that does not ship."""
+def chosen(text: str, *, python: bool = False) -> list[str]:
+    """The names in `text`, what --envs was given; UsageError for one that does not ship, unless
+    `python` allows it and it is a Python environment ("gymnasium:ID")."""
     known = shipped()
     if text == "all":
         return known
     names = [name for name in dict.fromkeys(text.replace(" ", "").split(",")) if name]
     for name in names:
-        if name not in known:
+        if name not in known and not (python and is_python(name)):
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
             raise UsageError(f"--envs: {name!r} does not ship; {hint}")

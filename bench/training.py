@@ -42,7 +42,7 @@ class TrainFlags(RepeatFlags):
 
     seeds: int = setting(10, "how many seeds the time to solve is taken over", low=1, high=1000)
     envs: str | None = setting(
-        None, f"instead of CartPole at several widths, the presets of: {HELP}"
+        None, f"instead of CartPole at several widths, the presets of: {HELP}; gymnasium:ID too"
     )
 
 
@@ -164,7 +164,7 @@ def report(flags: TrainFlags, announce: Announce) -> Report:
     """As the command line asks for it."""
     if flags.envs is not None:
         seeds = min(flags.seeds, 3) if flags.quick else flags.seeds
-        found = presets.run(chosen(flags.envs), seeds, announce)
+        found = presets.run(chosen(flags.envs, python=True), seeds, announce)
         return Report("Training by preset", found)
     found = run(
         rounds=flags.repeats,

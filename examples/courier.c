@@ -23,7 +23,8 @@ typedef struct {
     int32_t row, column;
     int32_t parcel; /* the door at which it waits; DOORS: the courier has it */
     int32_t destination;
-    int32_t steps; /* of the episode */
+    int32_t steps;     /* of the episode */
+    int32_t delivered; /* 1: the parcel was handed over */
 } State;
 
 typedef struct {
@@ -34,6 +35,10 @@ typedef struct {
     int32_t row, column, parcel, destination;
     float left;
 } Obs;
+
+struct Metrics {
+    float delivered; /* 1: the parcel was handed over */
+};
 
 /* The doors are near the corners, none of them in one. */
 static inline bool at_door(const State *s, int32_t door) {
@@ -46,7 +51,7 @@ static inline void courier_reset(const Params *p, State *s, hr_rng *rng) {
     (void)p;
     s->row = hr_randint(rng, SIZE);
     s->column = hr_randint(rng, SIZE);
-    s->steps = 0;
+    s->steps = s->delivered = 0;
     s->parcel = hr_randint(rng, DOORS);
     s->destination = (s->parcel + 1 + hr_randint(rng, DOORS - 1)) % DOORS;
 }
@@ -64,6 +69,7 @@ static inline void courier_step(const Params *p, State *s, const Action a[], hr_
     bool fetched = a->move == 4 && !has && at_door(s, s->parcel);
     s->parcel = fetched ? DOORS : s->parcel;
     s->steps += 1;
+    s->delivered = over ? 1 : 0;
     out->reward = (over ? 1.0f : 0.0f) + (fetched ? 0.5f : 0.0f) - p->step_cost;
     out->terminated = over;
 }
@@ -77,9 +83,14 @@ static inline void courier_observe(const Params *p, const State *s, Obs o[]) {
     o->left = (float)(LIMIT - s->steps) / (float)LIMIT;
 }
 
+static inline void courier_metrics(const Params *p, const State *s, struct Metrics *metrics) {
+    (void)p;
+    metrics->delivered = (float)s->delivered;
+}
+
 HR_ENV(courier,
        HR_OBS(HR_DISCRETE(Obs, row, SIZE), HR_DISCRETE(Obs, column, SIZE),
               HR_DISCRETE(Obs, parcel, DOORS + 1), HR_DISCRETE(Obs, destination, DOORS),
               HR_FIELD(Obs, left, 0.0f, 1.0f)),
        HR_ACTION(HR_DISCRETE(Action, move, 5)), HR_PARAMS(HR_PARAM(step_cost, 0.02f)),
-       .max_steps = LIMIT)
+       .max_steps = LIMIT, .metrics = courier_metrics, HR_METRICS(delivered))

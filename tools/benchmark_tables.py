@@ -213,6 +213,8 @@ TABLES: dict[str, tuple[str, Callable[[Document], str]]] = {
     "rows": ("env", rows),
     "train": ("train", train),
     "stages": ("presets", stages),
+    "lunarlander": ("lunarlander", comparison),
+    "torch": ("torch", comparison),
     "kernels": ("kernels", kernels),
     "peers": ("peers", peers),
     "vec": ("vec", comparison),
