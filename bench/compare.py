@@ -6,7 +6,8 @@ by, since the repeats of one run share its minutes of the machine: 5 % of the fi
 other figures say more, 2.5 robust standard deviations of all figures' factors about their
 median; never more than 9 %, so that a change of 10 % with little noise of its own is always
 seen. Where other work disturbed a run, the margin is no less than the share of the machine that
-it took. Medians further apart than the margin without that proof are called unclear.
+it took. Medians further apart than the margin without that proof are called unclear. With fewer
+than four repeats the proof is that the ranges lie apart; one repeat alone has none.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ FIGURES = 10  # from which on their factors say something of the margin
 DEVIATIONS = 2.5  # robust standard deviations of them that two runs of the same stay within
 LEVEL = 0.05  # of the test, both directions together
 RANKED = 4  # repeats that the test needs to reject anything; with fewer, ranges must lie apart
-LESS_IS_BETTER = ("s", "us/call")
+LESS_IS_BETTER = ("s", "us/call", "core-s/M", "GPU-s/M", "share off", "environments")
 PASSING = ("load", "other_work", "disturbed")  # what a machine is told of and is not
-NEUTRAL = ("steps",)  # neither more nor less is better
+NEUTRAL = ("steps", "cores")  # neither more nor less is better
 SAME, UNCLEAR, MOVED = "same", "unclear", "moved"
 Figure = Mapping[str, Any]
 
@@ -94,8 +95,9 @@ def load(path: str) -> dict[str, Any]:
     return contents
 
 
-def key_of(figure: Figure) -> tuple[str, str, str, int]:
-    return figure["name"], figure["impl"], figure["env"], figure["threads"]
+def key_of(figure: Figure) -> tuple[str, str, str, int, str]:
+    """What two figures that can be compared have in common."""
+    return figure["name"], figure["impl"], figure["env"], figure["threads"], figure["unit"]
 
 
 def margin_of(pairs: Sequence[tuple[Figure, Figure]]) -> float:
@@ -130,17 +132,20 @@ def compared(before: Figure, after: Figure, margin: float = LEAST) -> Comparison
     if verdict == MOVED and before["unit"] not in NEUTRAL:
         better = (b < a) == (before["unit"] in LESS_IS_BETTER)
     factor = b / a if a else float(b == a)
-    return Comparison(*key_of(before), before["unit"], a, b, factor, chance, verdict, better)
+    return Comparison(*key_of(before), a, b, factor, chance, verdict, better)
 
 
 def _chance(before: Figure, after: Figure, allowed: float) -> float:
-    """How likely the repeats of figures that are `allowed` apart lie at least as far apart."""
+    """How likely the repeats of figures that are `allowed` apart lie at least as far apart; with
+    too few for a test 0 where their ranges lie apart, else 1."""
     first, second = (each.get("samples") or () for each in (before, after))
     if min(len(first), len(second)) < RANKED:
-        ranges = sum(each["max"] - each["min"] for each in (before, after))
-        return float(abs(after["median"] - before["median"]) <= max(ranges, abs(allowed)))
+        one_alone = min(before["repeats"], after["repeats"]) < 2  # whose range is not known
+        lie_apart = before["max"] < after["min"] or after["max"] < before["min"]
+        return float(one_alone or not lie_apart)
     shifted = [sample + allowed for sample in first]
-    below, above = (shifted, second) if allowed > 0 else (second, shifted)
+    rose = after["median"] > before["median"]  # allowed may be 0
+    below, above = (shifted, second) if rose else (second, shifted)
     return min(1.0, 2 * chance_above(below, above))
 
 
@@ -217,9 +222,9 @@ def _measuring(command: str) -> str:
     return " ".join(kept)
 
 
-def _label(name: str, impl: str, env: str, threads: int) -> str:
-    where = f", {env}" if env else ""
-    return f"{name} ({impl}{where}, {threads} thread{'s' * (threads != 1)})"
+def _label(name: str, impl: str, env: str, threads: int, unit: str = "") -> str:
+    where, what = (f", {each}" if each else "" for each in (env, unit))
+    return f"{name} ({impl}{where}, {threads} thread{'s' * (threads != 1)}{what})"
 
 
 # ---- for people ----------------------------------------------------------------------------

@@ -29,7 +29,7 @@ class Result:
     env: str
     threads: int
     value: float | None
-    unit: str  # steps/s, us/call, s, share, GFLOP/s
+    unit: str  # steps/s, us/call, s, share, GFLOP/s; compare.py knows which way is better
     min: float | None
     median: float | None
     max: float | None
@@ -102,7 +102,7 @@ def shown(value: float | None, unit: str) -> str:
     """A figure for people: three significant digits, thousands, millions and more as k, M, G."""
     if value is None:
         return "-"
-    if unit == "share":
+    if unit in ("share", "share off"):
         return f"{100 * value:.1f} %"
     if value >= 1e9:
         return f"{_digits(value / 1e9)} G"

@@ -148,7 +148,8 @@ def run(*, rounds: int, seconds: float, announce: Callable[[int], None]) -> list
         "of its worker's others allow"
     )
     continuous = trips["continuous"]
-    found.append(_result("continuous-deviation", [t.deviation for t in continuous], "share", note))
+    deviations = [t.deviation for t in continuous]
+    found.append(_result("continuous-deviation", deviations, "share off", note))
     note = f"of {ENVS}, that differ from it by more than {TOLERANCE:.0%} and {TURNS} steps"
     outside = [float(t.outside) for t in continuous]
     return [*found, _result("continuous-outside", outside, "environments", note)]

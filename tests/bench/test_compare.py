@@ -50,13 +50,37 @@ def verdict(before: list[float], after: list[float], unit: str = "steps/s") -> t
         ([100.0] * 5, [200.0] * 5, "steps", ("moved", None)),
         # fewer repeats than the test needs: ranges must lie apart
         ([100.0, 102.0], [107.0, 108.0], "steps/s", ("moved", True)),
-        ([100.0, 105.0], [108.0, 112.0], "steps/s", ("unclear", None)),
+        ([100.0, 105.0], [108.0, 112.0], "steps/s", ("moved", True)),
+        ([100.0, 105.0], [105.0, 112.0], "steps/s", ("unclear", None)),
+        ([10.0, 11.0, 12.0], [13.0, 14.0, 15.0], "s", ("moved", False)),
+        ([13.0, 14.0, 15.0], [10.0, 11.0, 12.0], "s", ("moved", True)),
+        ([10.0, 11.0, 13.5], [13.0, 14.0, 15.0], "s", ("unclear", None)),
+        # one repeat has no range
+        ([10.0], [11.0], "s", ("unclear", None)),
+        ([10.0] * 5, [20.0], "s", ("unclear", None)),
+        ([10.0], [10.0], "s", ("same", None)),
+        ([1.0] * 5, [2.0] * 5, "core-s/M", ("moved", False)),
+        ([1.0] * 5, [2.0] * 5, "GPU-s/M", ("moved", False)),
+        ([1.0] * 5, [2.0] * 5, "environments", ("moved", False)),
+        ([0.0] * 5, [2.0] * 5, "environments", ("moved", False)),
+        ([0.1] * 5, [0.2] * 5, "share off", ("moved", False)),
+        ([0.1] * 5, [0.2] * 5, "share", ("moved", True)),
+        ([1.0] * 5, [2.0] * 5, "cores", ("moved", None)),
         ([-85.0] * 5, [-80.0] * 5, "return", ("moved", True)),
         ([0.0] * 5, [0.0] * 5, "return", ("same", None)),
     ],
 )
 def test_what_moved(before: Any, after: Any, unit: str, expected: Any) -> None:
     assert verdict(before, after, unit) == expected
+
+
+def test_figures_in_other_units_are_other_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    outcome = compare.compare(document({"a": [1.0] * 5}, "s"), document({"a": [9.0] * 5}, "share"))
+    assert outcome.comparisons == []
+    compare.print_outcome(outcome)
+    told = capsys.readouterr().err
+    assert "only before: a (headrace, cartpole, 1 thread, s)" in told
+    assert "only after: a (headrace, cartpole, 1 thread, share)" in told
 
 
 def runs(

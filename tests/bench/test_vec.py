@@ -87,6 +87,19 @@ def test_a_heavy_tailed_trip() -> None:
     assert 0 <= trip.outside <= tails.ENVS
 
 
+def test_a_deviation_is_no_share_of_which_more_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tails, "trip", lambda *_: tails.Trip(9.0, 0.9, 0.2, 3))
+    found = tails.run(rounds=2, seconds=0.1, announce=lambda _: None)
+    assert {each.name: each.unit for each in found} == {
+        "tail-continuous": "steps/s",
+        "tail-continuous-of-ideal": "share",
+        "tail-lockstep": "steps/s",
+        "tail-lockstep-of-ideal": "share",
+        "tail-continuous-deviation": "share off",
+        "tail-continuous-outside": "environments",
+    }
+
+
 def test_ratios_name_both() -> None:
     def result(impl: str, value: float, name: str = "step", env: str = vec.NAME) -> Result:
         return Result.measured(name, impl, env, 2, Spread.of([value]), "steps/s")
