@@ -6,11 +6,13 @@ import ast
 import difflib
 import functools
 import hashlib
+import operator
 import sys
 import types
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from .errors import ArgumentError, ArgumentTypeError, EnvDefinitionError
 
@@ -21,20 +23,33 @@ def split_class(text: str) -> tuple[str, str]:
     return (file, name) if colon and file.endswith(".py") else (text, "")
 
 
-def module_of(path: Path, sizes: Mapping[str, int] | None = None) -> types.ModuleType:
+def module_of(
+    path: Path, sizes: Mapping[str, int] | None = None, *, anew: bool = False
+) -> types.ModuleType:
     """The module that a Python file makes; the same for the same text.
 
-    sizes: values for module constants in capitals, in place of those in the file.
+    sizes: values for module constants in capitals, in place of those in the file; anew: run the
+        file though it has been, so that nothing it makes is shared.
 
     Raises:
-        EnvDefinitionError: the file cannot be run; ArgumentError: it has no such size.
+        EnvDefinitionError: the file cannot be run; ArgumentError: it has no such size, or one
+            that is no integer.
     """
     path = path.resolve()
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as fault:
         raise EnvDefinitionError(f"{path} cannot be read: {fault}") from None
-    return _executed(path, text, tuple(sorted((sizes or {}).items())))
+    # Whole numbers only: as keys of a cache, 1, 1.0 and True are the same.
+    whole = {name: _whole(name, value) for name, value in (sizes or {}).items()}
+    execute = _executed.__wrapped__ if anew else _executed
+    return execute(path, text, tuple(sorted(whole.items())))
+
+
+def _whole(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise ArgumentTypeError(f"size {name} is {value!r}: give an integer")
+    return operator.index(value)
 
 
 @functools.lru_cache(maxsize=64)
@@ -46,7 +61,7 @@ def _executed(path: Path, text: str, sizes: tuple[tuple[str, int], ...]) -> type
         raise EnvDefinitionError(f"{path}:{fault.lineno}: {fault.msg}") from None
     _set_sizes(tree, path.name, dict(sizes))
     shipped = path.parent == Path(__file__).resolve().parent.parent / "envs"
-    module = types.ModuleType(f"headrace_env_{path.stem}_{digest}")
+    module = types.ModuleType(f"headrace_file_{path.stem}_{digest}")
     module.__file__ = str(path)
     if shipped:  # its imports are relative
         module.__package__ = f"{__name__.rsplit('.', 2)[0]}.envs"
@@ -74,8 +89,6 @@ def _set_sizes(tree: ast.Module, file: str, sizes: dict[str, int]) -> None:
         ):
             places[target.id] = node.value
     for name, value in sizes.items():
-        if isinstance(value, bool) or not hasattr(value, "__index__"):
-            raise ArgumentTypeError(f"size {name} is {value!r}: give an integer")
         if name not in places:
             close = difflib.get_close_matches(name, places, 1)
             known = f"it has {', '.join(places)}" if places else "it has none"
@@ -83,7 +96,7 @@ def _set_sizes(tree: ast.Module, file: str, sizes: dict[str, int]) -> None:
                 f"{file} has no compile-time size {name}: "
                 + (f"did you mean {close[0]}?" if close else f"{known} (NAME = integer)")
             )
-        places[name].value = int(value)
+        places[name].value = value
 
 
 @contextmanager

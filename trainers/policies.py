@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..engine.cpus import available_cpus
+from ..engine.errors import EnvDefinitionError
+from ..engine.pyfile import module_of
 from ..engine.spec import EnvSpec
 from .actor import Actor, NativeActor
 from .checkpoint import POLICY, RunError
@@ -125,15 +126,10 @@ def class_in(text: str) -> Callable[[Any, Any], Any]:
     path = Path(file).expanduser()
     if not path.is_file():
         raise ConfigError(f"policy {text!r}: there is no file {file}")
-    known = importlib.util.spec_from_file_location(f"headrace_policy_{path.stem}", path)
-    assert known is not None
-    assert known.loader is not None
-    module = importlib.util.module_from_spec(known)
-    sys.modules[known.name] = module  # dataclasses and pickles of the file look it up
     try:
-        known.loader.exec_module(module)
-    except Exception as error:
-        raise ConfigError(f"policy {text!r}: {path.name} raised {error!r}") from error
+        module = module_of(path, anew=True)  # it may hold a module: each run has weights of its own
+    except EnvDefinitionError as error:
+        raise ConfigError(f"policy {text!r}: {error}") from error
     found = getattr(module, name, None)
     if not callable(found):
         classes = [n for n, v in vars(module).items() if inspect.isclass(v) and _own(v, module)]

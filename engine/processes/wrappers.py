@@ -99,13 +99,15 @@ def parse_wrapper(text: str) -> NamedWrapper:
     try:
         if bracket:
             call = ast.parse(f"_({rest}", mode="eval").body
-            if not isinstance(call, ast.Call) or None in (each.arg for each in call.keywords):
+            if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+                raise ValueError  # A(1)(2) calls what A(1) gives
+            if None in (each.arg for each in call.keywords):
                 raise ValueError
             args = tuple(ast.literal_eval(value) for value in call.args)
             kwargs = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
         if not name.strip():
             raise ValueError
-    except (SyntaxError, ValueError):
+    except (SyntaxError, TypeError, ValueError):  # TypeError: {[]: 1}
         raise ArgumentError(
             f"wrapper {text!r} cannot be read: expected a name, or one with plain values such as "
             "AtariPreprocessing(screen_size=84)"

@@ -1,5 +1,6 @@
 """Torch policies: encoding, initial weights, what a user's module must be, building blocks."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -214,7 +215,7 @@ def test_building_blocks_are_loaded_when_asked_for(monkeypatch):
     ("text", "sentence"),
     [
         ("Other", "net.py has no class Other: it has Net"),
-        ("broken", r"net.py raised ZeroDivisionError"),
+        ("broken", r"net\.py:3: ZeroDivisionError"),
         ("nothing", "there is no file"),
     ],
 )
@@ -224,6 +225,33 @@ def test_a_file_without_the_class_is_one_sentence(tmp_path, text, sentence):
         path.write_text("class Net:\n    pass\n" + ("1 / 0\n" if text == "broken" else ""))
     with pytest.raises(ConfigError, match=sentence):
         policies.class_in(f"{path}:{text}")
+
+
+def test_files_of_the_same_name_are_modules_of_their_own(tmp_path):
+    found = []
+    for folder, width in ("a", 8), ("b", 16):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"widths_{folder}.py").write_text(f"WIDTH = {width}\n")
+        path = tmp_path / folder / "net.py"
+        path.write_text(f"from widths_{folder} import WIDTH\nclass Net:\n    width = WIDTH\n")
+        found.append(policies.class_in(f"{path}:Net"))
+    assert [net.width for net in found] == [8, 16]
+    assert all(sys.modules[net.__module__].Net is net for net in found)
+
+
+def test_a_module_that_a_file_holds_is_made_for_each_run(tmp_path):
+    path = tmp_path / "net.py"
+    path.write_text("import torch\nnet = torch.nn.Linear(2, 2)\n")
+    assert policies.class_in(f"{path}:net") is not policies.class_in(f"{path}:net")
+
+
+def test_a_policy_file_that_fails_leaves_no_module(tmp_path):
+    path = tmp_path / "failing.py"
+    path.write_text("class Net:\n    pass\n1 / 0\n")
+    before = set(sys.modules)
+    with pytest.raises(ConfigError):
+        policies.class_in(f"{path}:Net")
+    assert set(sys.modules) == before
 
 
 def test_what_makes_no_module_is_named():
