@@ -65,7 +65,7 @@ class Player:
         arrays = vec.buffers.arrays
         there = np.array(arrays.get("present", np.ones(vec.num_envs)), np.bool_)
         if vec.metadata["autoreset_mode"].value == "NextStep":  # who is over will be reset
-            there &= ~np.repeat(np.array(arrays["world_over"], np.bool_), vec.agents)
+            there &= ~np.repeat(np.array(arrays["pending"], np.bool_), vec.agents)
         mask = arrays.get("mask")
         return self.act(vec.buffers.obs, mask, there, greedy=greedy, seed=seed, step=step)
 

@@ -9,7 +9,8 @@ what it gains has not been measured.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,18 @@ def called(module: nn.Module, device: torch.device, *, compiled: bool, graphs: b
         return module
     recorded = graphs and device.type == "cuda"
     return torch.compile(module, mode="reduce-overhead" if recorded else "default")
+
+
+@contextmanager
+def acting_mode(module: nn.Module) -> Iterator[None]:
+    """The module as it is where it acts; then each layer as it was, for some may be frozen."""
+    before = [(layer, layer.training) for layer in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for layer, training in before:
+            layer.training = training
 
 
 def recorder(device: torch.device, *, compiled: bool, graphs: bool) -> Recorder | None:

@@ -19,6 +19,7 @@ from ._native import CORRECTIONS, aligned
 from .learner import C_MAX, RHO_MAX, WEIGHT_MAX
 from .rollout import SteppedRollout
 from .torch_data import RolloutData
+from .torch_device import acting_mode
 from .torch_loss import logp_and_entropy
 
 SAMPLED = 8  # one unit of rows in so many tells the sample size that clip has (HR_SAMPLED)
@@ -82,16 +83,13 @@ class LagCorrection:
         current = aligned(len(rollout.raw), np.float32)
         current[:] = rollout.flat["logp"]
         found, module = [np.zeros(0, np.int64)], self._policy.module
-        training = module.training
-        module.eval()  # as it is where it acts
-        with torch.no_grad():
+        with torch.no_grad(), acting_mode(module):
             for inputs, actions, mask, places in data.survey(parts, stride):
                 outputs, _ = self._forward(*inputs)
                 log_std = self._policy.log_std
                 logp, _ = logp_and_entropy(self._policy.heads, outputs, log_std, actions, mask)
                 current[places] = logp.cpu().numpy()
                 found.append(places)
-        module.train(training)
         return current, np.concatenate(found)
 
 

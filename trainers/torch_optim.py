@@ -123,7 +123,8 @@ def make_optimizers(
                 "newer, or 'adam'"
             )
         matrices = [n for n, p in parameters.items() if p.dim() == 2]
-        hidden = [n for n in matrices[1:] if n.split(".")[-2] not in ("policy", "value")]
+        owners = {n: n.rpartition(".")[0].rpartition(".")[2] for n in matrices}
+        hidden = [n for n in matrices[1:] if owners[n] not in ("policy", "value")]
     wholes = [flat.whole for flat in flats]
     if not hidden and all(w.device.type == "cpu" and w.dtype == torch.float32 for w in wholes):
         return [FlatAdam(flats, betas, eps)]

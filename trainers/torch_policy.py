@@ -29,7 +29,7 @@ from .actor import Acted, Draw, Floats
 from .description import heads_of
 from .nn import image_shape
 from .policy import OBS_CLIP, Head, PolicySpec, TensorError
-from .torch_device import Recorded, Transfer, called, recorder, torch_device
+from .torch_device import Recorded, Transfer, acting_mode, called, recorder, torch_device
 
 PARALLEL_FLOPS = 3e8  # work of a call from which on more than one thread pays
 
@@ -203,12 +203,10 @@ class TorchPolicy:
         """One row through the module, whose shapes must fit."""
         raw = torch.zeros((2, self.env.obs_dtype.itemsize), dtype=torch.uint8, device=self.device)
         state = torch.zeros((2, self.state_size), device=self.device)
-        training = self.module.training
-        self.module.eval()
-        with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        counted = FlopCounterMode(display=False)
+        with torch.no_grad(), acting_mode(self.module), counted as counter:
             found = self._called(self.module, self.encode(raw), state)
         self._flops = counter.get_total_flops() / len(raw)  # of one row forward
-        self.module.train(training)
         name = type(self.module).__name__
         wanted = [("outputs", (2, self.outputs)), ("value", (2,))]
         if self.state_size:

@@ -103,7 +103,8 @@ class BatchBuffers:
     obs: Any  # [rows, ...]
     final_obs: Any  # [rows, ...]
     actions: Any  # [rows, ...]
-    arrays: dict[str, np.ndarray]  # rewards, terminated, truncated, present: [rows]
+    # rewards, terminated, truncated, present: [rows]; pending, who will be reset: [worlds]
+    arrays: dict[str, np.ndarray]
 
     @classmethod
     def of(cls, memory: Memory, observation: spaces.Space, action: spaces.Space) -> BatchBuffers:
@@ -114,7 +115,7 @@ class BatchBuffers:
             assemble(action, memory.actions),
             {
                 name: memory.arrays[name]
-                for name in ("rewards", "terminated", "truncated", "present")
+                for name in ("rewards", "terminated", "truncated", "present", "pending")
             },
         )
 

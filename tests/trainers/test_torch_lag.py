@@ -89,6 +89,25 @@ def test_the_current_policy_is_the_one_that_acts():
     vec.close()
 
 
+def test_layers_that_are_kept_in_eval_stay_so(monkeypatch):
+    vec = environments("cartpole", 64)
+    collector, learner = torch_parts(vec, correction="decoupled")
+    frozen = learner.module.trunk[0].eval()
+    flags = {layer: layer is not frozen for layer in learner.module.modules()}
+    for update in range(2):
+        ro = collector.collect(learner.weights)
+        learner.version += update
+        if update:
+            monkeypatch.setattr(torch_lag, "logp_and_entropy", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                learner.learn(ro, lr=0.0)
+        else:
+            learner.version += 1
+            learner.learn(ro, lr=0.0)
+        assert {layer: layer.training for layer in learner.module.modules()} == flags
+    vec.close()
+
+
 def test_weights_beyond_all_bounds_are_no_sample():
     assert torch_lag.effective_share(np.full(9, 800.0, np.float32)) == 0.0
     assert torch_lag.effective_share(np.zeros(0, np.float32)) == 1.0

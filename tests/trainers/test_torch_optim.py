@@ -74,3 +74,15 @@ def test_muon_takes_matrices_by_themselves():
         id(named[n]) for n in ("1.weight", "2.weight")
     }
     assert len(adam.param_groups[0]["params"]) == 4
+
+
+def test_muon_takes_matrices_of_the_module_itself():
+    if not hasattr(torch.optim, "Muon"):
+        pytest.skip("a torch without Muon")
+    module = nn.Module()
+    for name in ("first", "mixing"):
+        module.register_parameter(name, nn.Parameter(torch.ones(4, 4)))
+    module.policy = nn.Linear(4, 2)
+    named = dict(module.named_parameters())
+    _, muon = make_optimizers(named, flattened(named.values()), "muon", (0.9, 0.99), 1e-5)
+    assert [id(p) for p in muon.param_groups[0]["params"]] == [id(module.mixing)]

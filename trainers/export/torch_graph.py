@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from typing import Any
 
@@ -61,7 +62,7 @@ def torch_core(policy: Any, weights: Any) -> tuple[Core, int, int]:
 
 def _exported(policy: Any, weights: Any) -> Any:
     """The module alone as an ONNX model of the standard operators, every name with PREFIX."""
-    module = policy.module.cpu().eval()
+    module = copy.deepcopy(policy.module).cpu().eval()  # it may be an object of the user's
     module.load_state_dict(dict(weights.tensors))
     raw = torch.zeros((2, policy.env.obs_dtype.itemsize), dtype=torch.uint8)
     sample: tuple[torch.Tensor, ...] = (policy.encode(raw),)
