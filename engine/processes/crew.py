@@ -61,6 +61,7 @@ class Crew:
         caller_share: what this process steps itself, of as many worlds as a worker has.
         """
         self._source = source
+        self._owner = os.getpid()
         self._start_method = start_method
         self._timeout = timeout
         self._restarts = restarts
@@ -68,7 +69,7 @@ class Crew:
         self._own: OwnShare | None = None
         self.restarted = 0
         self._processes: list[Process] = []
-        self._end = weakref.finalize(self, _end, os.getpid(), self._processes)
+        self._end = weakref.finalize(self, _end, self._owner, self._processes)
         self._front: Front | None = None
         self._long_infos: dict[int, list[bytes]] = {}
         for _ in range(workers):
@@ -106,7 +107,7 @@ class Crew:
         self._layout = layout
         self._handle = open_block(layout.size)
         self._end.detach()
-        self._end = weakref.finalize(self, _end, os.getpid(), self._processes, self._handle)
+        self._end = weakref.finalize(self, _end, self._owner, self._processes, self._handle)
         self.memory = Memory(layout, map_block(self._handle, layout.size))
         spin = _SPIN_NS[available_cpus() > len(self._processes)]
         self._attachment = (observation, mode, objects, spin[1])
@@ -282,7 +283,7 @@ class Crew:
     def _read_letter(self, k: int, letter: Any) -> None:
         if letter[0] == "infos":
             self._long_infos.setdefault(letter[1], []).append(letter[2])
-        else:
+        elif letter[0] == "raised":  # "done" is an answer to nobody
             self._replace(k, raised_by_worker(k, *letter[1:]))
 
     def _look(self, watch: Watch) -> None:
@@ -352,8 +353,9 @@ class Crew:
     # ---- the end --------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Lets the environments close themselves, and ends the workers."""
-        if not self._end.alive:
+        """Lets the environments close themselves, and ends the workers. Not in a fork of the
+        owner, whose they are."""
+        if not self._end.alive or os.getpid() != self._owner:
             return
         import cloudpickle
 

@@ -78,10 +78,10 @@ class LocalCrew:
     def wait(self, count: int) -> np.ndarray:
         """Steps the first `count` worlds that were submitted, int64.
 
-        What an environment raises comes as it is; nothing is left to be stepped then.
+        What an environment raises comes as it is; nothing is left to be stepped or told then.
         """
-        todo, self._todo = self._todo[:count], self._todo[count:]
         try:
+            todo, self._todo = self._todo[:count], self._todo[count:]
             for world in todo:
                 letter = self._share.stepper.step(world)
                 if letter is not None:
@@ -90,6 +90,8 @@ class LocalCrew:
                 self._turns[world] = self._turn
         except BaseException:
             self._todo = []
+            self.memory.arrays["info_bytes"][:] = 0
+            self._long_infos.clear()
             raise
         return np.array(todo, np.int64)
 

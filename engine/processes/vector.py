@@ -237,8 +237,8 @@ class ProcessVecEnv(BatchEnv):
         except WorkerError:
             self._give_up()
             raise
-        except Exception:
-            if self.executor == "serial":  # the environment's own: it may be reset
+        except BaseException:
+            if self.executor == "serial":  # the environment's own, or Ctrl-C: it may be reset
                 self._flight.forget()
                 self._phase = FRESH
             raise

@@ -50,7 +50,7 @@ class Counter(gymnasium.Env):
 
 class Faulty(Counter):
     """Does something bad at its `at`-th step, when it is world `world` of those told apart by
-    their seed: "raise", "exit", "kill", "hang"; or never, "never"."""
+    their seed: "raise", "interrupt", "exit", "kill", "hang"; or never, "never"."""
 
     def __init__(self, what: str, seed: int = 1, at: int = 2) -> None:
         super().__init__(length=100)
@@ -81,6 +81,8 @@ def do_bad(what: str) -> None:
     """Provokes a fault."""
     if what == "raise":
         raise ZeroDivisionError("the pole broke")
+    if what == "interrupt":
+        raise KeyboardInterrupt
     if what == "exit":
         os._exit(7)
     if what == "kill":

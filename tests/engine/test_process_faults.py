@@ -6,12 +6,14 @@ import _thread
 import functools
 import gc
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
 import time
+from multiprocessing import connection as connections
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from process_envs import Counter, Faulty, FaultyReset, Napper
 
 import headrace
 from headrace.engine.errors import WorkerError
+from headrace.engine.processes.crew import Crew
 from headrace.engine.processes.vector import ProcessVecEnv
 
 HERE = Path(__file__).resolve().parent
@@ -210,6 +213,69 @@ def test_an_interrupt_leaves_a_batch_that_can_go_on() -> None:
         vec.step(np.array([0.0, 0.0]))
     obs = vec.recv()[0]
     assert obs.tolist() == [1, 0]
+    vec.close()
+
+
+class TellsAtFirst(Faulty):
+    """Has something to say in its first episode only."""
+
+    def step(self, action: Any) -> Any:
+        *result, info = super().step(action)
+        return *result, {"first": True} if self.episode == 1 else info
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_an_interrupt_leaves_a_serial_batch_that_can_be_reset(parts: int) -> None:
+    faulty = functools.partial(TellsAtFirst, "interrupt", at=1)  # of seed 1
+    vec = make(faulty, 4, executor="serial", workers=None, batch_size=4 // parts)
+    vec.reset(seed=0)
+    step = functools.partial(vec.step, [0] * 4) if parts == 1 else vec.recv
+    if parts > 1:
+        vec.send([0] * 4)
+    with pytest.raises(KeyboardInterrupt):
+        step()
+    assert vec.get_attr("count") == (1, 0, 0, 0)
+    for call in (step, vec.recv):
+        with pytest.raises(RuntimeError, match="before reset"):
+            call()
+    vec.reset(seed=10)
+    obs, _, _, _, infos = vec.step([0] * 4)
+    assert obs[:, 0].tolist() == [1] * 4
+    assert infos == {}
+    vec.send([0] * 4)
+    assert vec.recv()[0][:, 0].tolist() == [2] * (4 // parts)
+    vec.close()
+
+
+@needs_proc
+@pytest.mark.parametrize("caller_share", [0, 1])
+def test_a_fork_that_closes_the_batch_leaves_its_workers_alone(caller_share: int) -> None:
+    vec = make(Counter, 4, start_method="fork", caller_share=caller_share)
+    vec.reset(seed=0)
+    child = os.fork()
+    if child == 0:
+        try:
+            vec.close()
+            os._exit(0 if vec.closed else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert all(map(alive, vec.pids()))
+    assert vec.step([0] * 4)[0][:, 0].tolist() == [1] * 4
+    vec.close()
+
+
+def test_an_answer_that_nobody_waits_for_is_no_error() -> None:
+    vec = make(Counter, 2, start_method="fork")
+    vec.reset(seed=0)
+    crew = vec._crew
+    assert isinstance(crew, Crew)
+    crew._processes[0].connection.send_bytes(pickle.dumps(("set", "length", [5])))
+    crew._front.tell(0)  # type: ignore[union-attr]
+    assert connections.wait([crew._processes[0].connection], 10.0)
+    crew._read_letters()
+    assert vec.step([0, 0])[0][:, 0].tolist() == [1, 1]
+    assert vec.get_attr("length") == (5, 3)
     vec.close()
 
 
