@@ -71,7 +71,7 @@ def load_agent(
     """
     folder = Run.open(config.run)
     trained, _ = folder.read_config()
-    check_policy(trained, config.policy if module is None else trained.policy)
+    check_policy(trained, config.policy, module)
     quoted = shlex.quote(str(folder.path))
     given = config.env if source is None else label(source)
     check_env(trained.env, given, f"headrace {verb} {quoted} --env {{env}}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ..engine.processes.leaves import assemble, leaves_of
 from .actor import Draw
 from .codec import Codec
 from .policies import Acting, acting, check_policy
+from .policy import PolicySpec
 from .rollout import check_masks
 from .run import LAST, Run
 
@@ -106,7 +108,8 @@ class LoadedPolicy:
         allowed = self._allowed(mask, counts, single)
         key = 0 if deterministic else int((rng or self._rng).integers(2**63))
         draw = Draw(key, np.arange(rows), np.zeros(rows, np.int64), deterministic)
-        acted = self._actor.act(self._weights, raw, allowed, before, draw)
+        with _threads_kept(self._policy):
+            acted = self._actor.act(self._weights, raw, allowed, before, draw)
         if state is not None and self.state_size:
             after = np.where(counts[:, None], acted.state, before)
             state[...] = after[0] if single else after
@@ -176,6 +179,22 @@ class LoadedPolicy:
         return allowed
 
 
+@contextmanager
+def _threads_kept(policy: Any) -> Iterator[None]:
+    """The caller's number of torch's threads is the same afterwards: torch policies set theirs."""
+    if isinstance(policy, PolicySpec):
+        yield
+        return
+    import torch
+
+    before = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        if torch.get_num_threads() != before:
+            torch.set_num_threads(before)
+
+
 def _of_rows(name: str, value: Any, rows: int, single: bool) -> NDArray[np.bool_]:
     """An argument that is bool [rows]; ArgumentError for another shape."""
     given = np.asarray(value, np.bool_)
@@ -234,8 +253,8 @@ def load_policy(
     folder = Run.open(run)
     trained, _ = folder.read_config()
     module = None if policy is None or isinstance(policy, (str, Path)) else policy
-    named = None if policy is None else trained.policy if module is not None else str(policy)
-    check_policy(trained, named)
+    named = None if policy is None or module is not None else str(policy)
+    check_policy(trained, named, module)
     codec = folder.read_environment()
     steps = folder.find(str(checkpoint))
     made = acting(trained, codec.spec, folder, steps, module, device)

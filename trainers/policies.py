@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..engine.cpus import available_cpus
-from ..engine.errors import EnvDefinitionError
+from ..engine.errors import EnvDefinitionError, kind_of
 from ..engine.pyfile import module_of
 from ..engine.spec import EnvSpec
 from .actor import Actor, NativeActor
@@ -30,12 +30,10 @@ def native_policy(config: TrainConfig, spec: EnvSpec) -> PolicySpec:
 def torch_policy(config: TrainConfig, spec: EnvSpec, module: Any = None) -> Any:
     """A TorchPolicy with the initial weights of the run. Arguments as `make_parts` has them."""
     require_torch(config.policy)
-    import torch
-
+    from .torch_device import seeded
     from .torch_policy import TorchPolicy
 
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.seed)
+    with seeded(config.seed, config.device):
         made = _module(config, spec, module)
     threads = config.threads or available_cpus()
     if config.async_:  # the others are the actor's, and those of the processes that it waits for
@@ -196,10 +194,20 @@ def acting(
 # ---- whose code runs ---------------------------------------------------------------------------
 
 
-def check_policy(saved: TrainConfig, given: str | None) -> None:
+def check_policy(saved: TrainConfig, given: str | None, module: Any = None) -> None:
     """Raises ConfigError unless the policy of a saved run can be made from what was given: its
-    code is never taken from the run's own word."""
+    code is never taken from the run's own word.
+
+    module: an object of Python in the place of the name `given`.
+    """
     own = saved.policy
+    if module is not None:
+        if own in ("native", "torch"):
+            raise ConfigError(
+                f"policy is {kind_of(module)}, but this run's is {own}, which needs none: leave "
+                "policy out"
+            )
+        return
     if given is not None and lasting_policy(given) != own:
         raise ConfigError(f"policy {given} is not this run's: it is {own}")
     if given is None and own not in ("native", "torch"):

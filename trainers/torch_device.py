@@ -48,6 +48,22 @@ def called(module: nn.Module, device: torch.device, *, compiled: bool, graphs: b
 
 
 @contextmanager
+def seeded(seed: int, device: str) -> Iterator[None]:
+    """Within it torch draws by `seed`; then the caller's generators go on where they were.
+
+    device: where is worked; CUDA's generators draw by it too where somebody uses CUDA, which is
+        not begun for their sake alone.
+    """
+    cuda = torch.cuda.is_initialized() or device.startswith("cuda")
+    devices = range(torch.cuda.device_count()) if cuda else ()
+    with torch.random.fork_rng(devices=devices):
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would reach CUDA's as well
+        if devices:
+            torch.cuda.manual_seed_all(seed)
+        yield
+
+
+@contextmanager
 def acting_mode(module: nn.Module) -> Iterator[None]:
     """The module as it is where it acts; then each layer as it was, for some may be frozen."""
     before = [(layer, layer.training) for layer in module.modules()]

@@ -343,6 +343,50 @@ def test_code_of_ones_own_is_named_again(tmp_path):
         load_policy(run, policy=nn.MLP(space, spaces.Discrete(2), (5,)))
 
 
+@pytest.mark.parametrize("policy", ["native", "torch"])
+def test_a_module_for_a_run_that_needs_none_is_refused(policy):
+    nn = pytest.importorskip("torch").nn
+    run, message = (
+        trained("cartpole", policy=policy),
+        f"policy is a Linear, but this run's is {policy}",
+    )
+    with pytest.raises(ConfigError, match=message):
+        load_policy(run, policy=nn.Linear(4, 2))
+    with pytest.raises(ConfigError, match=message):
+        headrace.evaluate(run, policy=nn.Linear(4, 2))
+
+
+def test_torch_stays_as_the_caller_has_it(monkeypatch):
+    """Its threads, and the generators of CUDA whether it has been used or not."""
+    torch = pytest.importorskip("torch")
+    run = trained("cartpole", policy="torch")
+    state = torch.zeros(2, dtype=torch.int64)  # seeds of two devices
+    cuda = {
+        "device_count": lambda: 2,
+        "get_rng_state": lambda device: state[device].clone(),
+        "set_rng_state": lambda new, device: state[device].copy_(new),
+        "manual_seed_all": lambda seed: state.fill_(seed),
+        "manual_seed": None,
+        "is_available": lambda: True,
+    }
+    for name, stub in cuda.items():
+        monkeypatch.setattr(torch.cuda, name, stub)
+    for used in (False, True):
+        monkeypatch.setattr(torch.cuda, "is_initialized", lambda used=used: used)
+        state[:] = torch.tensor([71, 72])
+        before = torch.get_rng_state()
+        policy = load_policy(run)
+        assert state.tolist() == [71, 72]
+        assert torch.equal(torch.get_rng_state(), before)
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        policy.act(np.zeros(4))
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(threads)
+
+
 def test_checkpoints_by_name():
     run = headrace.train("cartpole", run_dir="r", steps=20_000, checkpoint_seconds=1e-9).run
     first, *_, last = sorted(int(path.name) for path in Path(run, "checkpoints").glob("[0-9]*"))
