@@ -53,7 +53,8 @@ def fit(speeds: Mapping[int, float]) -> Law:
 
     Two numbers of replicas fix the serial share, three the crosstalk as well; with one it is
     linear. n / X(n) is linear in (1, serial, crosstalk) / rate, so that this is a least-squares
-    problem; of its eight faces (which constants are 0) the best that has no negative one counts.
+    problem; of its four faces (which of serial and crosstalk are 0) the best without a negative
+    one counts.
 
     Raises:
         ArgumentError: no speeds, or one that is not positive.

@@ -33,6 +33,6 @@ def parse_patience(value: Any) -> float | None:
     """Seconds that a step of one world may take; None: any."""
     if value is None:
         return None
-    if not isinstance(value, (int, float)) or not value > 0:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
         raise ArgumentError(f"timeout is {value!r}: expected seconds, more than 0, or None")
     return float(value)

@@ -12,11 +12,14 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv, VectorWrapper
+from gymnasium.vector.utils import batch_space
 
 import headrace
 from headrace import check_vec_env
 from headrace.engine.conformance import Report
+from headrace.engine.conformance.report import Finding
 
 MODES = ("NextStep", "SameStep", "Disabled")
 CARTPOLE = functools.partial(gymnasium.make, "CartPole-v1", disable_env_checker=True)
@@ -134,6 +137,52 @@ def test_a_fault_is_found(fault: str) -> None:
     assert f"FAIL {FAULTS[fault]}" in str(report)
     with pytest.raises(AssertionError, match="rules"):
         report.raise_for_failures()
+
+
+class Narrow(VectorWrapper):
+    """CartPole whose actions are of a small dtype, of which it refuses all after the first `n`."""
+
+    def __init__(self, n: int, dtype: Any, refuses: bool = True, start: int = 0) -> None:
+        super().__init__(headrace.make_vec("cartpole", 4))
+        self.single_action_space = spaces.Discrete(n, start=start, dtype=dtype)
+        self.action_space = batch_space(self.single_action_space, 4)
+        self.end, self.refuses = start + n, refuses
+
+    def step(self, actions: Any) -> Any:
+        actions = actions.astype(np.int64)
+        if self.refuses and (actions >= self.end).any():
+            raise ValueError(f"actions are {actions}")
+        return self.env.step(actions % 2)
+
+
+@pytest.mark.parametrize(
+    ("n", "dtype", "refuses", "passed", "detail"),
+    [
+        (2, np.uint8, True, True, ""),
+        (2, np.int16, True, True, ""),
+        (2, np.int64, True, True, ""),
+        (255, np.uint8, True, True, ""),
+        (2_000_000, np.int32, True, True, ""),
+        (2, np.uint8, False, False, "action 255 is accepted"),
+        (2_000_000, np.int32, False, False, "action 2000000 is accepted"),
+    ],
+)
+def test_actions_of_small_dtypes_are_tried_beyond_their_range(
+    n: int, dtype: Any, refuses: bool, passed: bool, detail: str
+) -> None:
+    found = out_of_range(Narrow(n, dtype, refuses))
+    assert (found.passed, found.detail) == (passed, detail)
+
+
+def test_where_a_dtype_ends_with_the_actions_there_is_none_to_refuse() -> None:
+    found = out_of_range(Narrow(255, np.uint8, start=1))
+    assert found.passed is None
+    assert found.detail == "there is no uint8 above 255, the highest action"
+
+
+def out_of_range(env: VectorEnv) -> Finding:
+    report = check_vec_env(env, steps=5)
+    return next(f for f in report.findings if f.rule == "actions out of range are refused")
 
 
 def test_one_that_hangs_is_reported() -> None:

@@ -353,6 +353,7 @@ NAMES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"env": Counter, "workers": 0}, ValueError, "workers is 0: it must be at least 1"),
     ({"env": Counter, "start_method": "boot"}, ValueError, "start_method is 'boot'"),
     ({"env": Counter, "timeout": 0}, ValueError, "timeout is 0"),
+    ({"env": Counter, "timeout": True}, ValueError, "timeout is True: expected seconds"),
     ({"env": Counter, "restarts": -1}, ValueError, "restarts is -1"),
     ({"env": Counter, "final_obs": "x"}, ValueError, "final_obs is 'x'"),
     ({"env": Counter, "batch_size": 9}, ValueError, "batch_size is 9"),
