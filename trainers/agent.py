@@ -29,6 +29,11 @@ class AgentConfig:
         "the environment's file, where the run has one of your own with which nobody has trained "
         "on this computer, or which has changed since",
     )
+    wrappers: tuple[str, ...] | None = setting(
+        None,
+        "the wrappers, all that the run has, where some are code of your own with which nobody has "
+        "trained on this computer, or which has changed since",
+    )
     policy: str | None = setting(
         None, "the policy's file, net.py:Net, where the run has one of your own"
     )
@@ -67,15 +72,16 @@ def load_agent(
 
     Raises:
         RunError: no run there, no such checkpoint, or a damaged one.
-        ConfigError: the run's policy or environment is code, which must be given again.
+        ConfigError: the run's policy, environment or wrappers are code, which must be given again.
     """
     folder = Run.open(config.run)
     trained, _ = folder.read_config()
     check_policy(trained, config.policy, module)
     quoted = shlex.quote(str(folder.path))
     given = config.env if source is None else label(source)
-    check_env(trained.env, given, f"headrace {verb} {quoted} --env {{env}}")
-    check_wrappers(trained.wrappers)
+    again = f"headrace {verb} {quoted}"
+    check_env(trained.env, given, f"{again} --env {{env}}")
+    check_wrappers(trained.wrappers, config.wrappers, f"{again} --wrappers {{wrappers}}")
     step = folder.find(config.checkpoint)
     rows = whole_worlds(trained, rows, source)
     vec = environments(trained, rows, threads, seed, EVALUATION, autoreset_mode, source=source)

@@ -128,9 +128,10 @@ def resumed(
     check_policy(saved, given.pop("policy", None))
     if env is not None and lasting_env(env) != saved.env:
         raise ConfigError(f"env cannot change when a run is resumed: it is {saved.env}")
-    again = f"headrace train {{env}} --resume {shlex.quote(str(run.path))}"
-    check_env(saved.env, env, again)
-    check_wrappers(saved.wrappers, given.pop("wrappers", None))
+    resume = f"--resume {shlex.quote(str(run.path))}"
+    check_env(saved.env, env, f"headrace train {{env}} {resume}")
+    wrappers = given.pop("wrappers", None)
+    check_wrappers(saved.wrappers, wrappers, f"headrace train {resume} --wrappers {{wrappers}}")
     for name in given:
         reject_unknown(name, settings(TrainConfig))
         if name not in RESUMABLE:

@@ -32,7 +32,8 @@ def train(
             that was never trained with on this computer, or has changed since.
         resume: the folder of a run to continue. Only steps, target, threads, devices, evaluations
             and how checkpoints are kept may then be given; and `policy`, which must be, where it
-            is a file or an object of yours: opening a run executes nothing.
+            is a file or an object of yours, and `wrappers`, where `env` would have to be: opening
+            a run executes nothing.
         checkpoint: with `resume`: from which one, "last", "best" or its number of steps; the
             later ones go at the first that is saved.
         observer: called with a `Progress` about ten times a second.

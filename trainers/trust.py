@@ -1,10 +1,11 @@
 """Whose code a run may execute: what somebody has named on this computer, and nothing else.
 
-The folder of a run is data that may come from anywhere, and its config.toml names the file of its
-environment, and those of wrappers around it. A file is compiled or imported only if it is named
-again, or if it was named before, by this user, to train: then its path and a digest of its contents
-are on record. Records are empty files in the user's data folder ($HEADRACE_DATA_DIR, where that is
-set).
+The folder of a run is data that may come from anywhere, and its config.toml names the file or
+module of its environment, and those of wrappers around it. A file is compiled or imported only if
+it is named again, or if it was named before, by this user, to train: then its path and a digest of
+its contents are on record. Of a module that goes for its file and those of the packages it is in;
+one without such files is on no record, and is named each time. Records are empty files in the
+user's data folder ($HEADRACE_DATA_DIR, where that is set).
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..engine.modules import files_of
+from ..engine.processes.sources import module_of_pettingzoo
 from ..engine.processes.wrappers import parse_wrapper
 from ..engine.pyfile import split_class
 from ..engine.registration import registered
@@ -28,13 +31,23 @@ _KNOWN = ("minigrid.wrappers",)
 def remember(env: str, wrappers: Sequence[str] = ()) -> None:
     """Puts on record that the user has named this environment and these wrappers. Where no record
     can be written, they will have to be named again."""
-    for name in [*([env] if env and is_code(env) else []), *_code_among(wrappers)]:
-        record = _record(name)
-        try:
+    code = [_files_of_env(env)] if env and is_code(env) else []
+    code += map(_files_of_wrapper, _code_among(wrappers))
+    try:
+        for file in (file for files in code for file in files or ()):
+            record = _record(file)
             record.parent.mkdir(parents=True, exist_ok=True)
             record.touch()
-        except OSError:
-            return
+    except OSError:
+        return
+
+
+def _remembered(files: Sequence[Path] | None) -> bool:
+    """Whether these are on record as they are now; None: files that nobody knows."""
+    try:
+        return files is not None and all(_record(file).is_file() for file in files)
+    except OSError:  # a file that cannot be read
+        return False
 
 
 def check_env(env: str, given: str | None, command: str) -> None:
@@ -55,7 +68,7 @@ def check_env(env: str, given: str | None, command: str) -> None:
         if lasting_env(given) != env:
             raise ConfigError(f"env {given} is not this run's: it is {env}")
         remember(env)
-    elif is_code(env) and not _record(env).is_file():
+    elif is_code(env) and not _remembered(_files_of_env(env)):
         again = command.replace("{env}", shlex.quote(env))
         raise ConfigError(
             f"env {env} of this run is code that was never trained with on this computer, or has "
@@ -64,25 +77,34 @@ def check_env(env: str, given: str | None, command: str) -> None:
         )
 
 
-def check_wrappers(wrappers: Sequence[str], given: Sequence[str] | None = None) -> None:
+def check_wrappers(wrappers: Sequence[str], given: Sequence[str] | None, command: str) -> None:
     """Raises ConfigError unless the wrappers of a saved run may be executed.
 
-    given: as the user has named them now; None: not at all.
+    Args:
+        wrappers: as the run has them.
+        given: as the user has named them now; None: not at all.
+        command: how to name them, {wrappers} standing for the list.
     """
     if given is not None:
         again = tuple(map(lasting_wrapper, given))
         if again != tuple(wrappers):
             raise ConfigError(
-                f"wrappers cannot change when a run is resumed: they are {','.join(wrappers)}"
+                f"wrappers {_listed(again)} are not this run's: they are {_listed(wrappers)}"
             )
         remember("", again)
+        return
     for name in _code_among(wrappers):
-        if not _record(name).is_file():
+        if not _remembered(_files_of_wrapper(name)):
+            again_all = command.replace("{wrappers}", shlex.quote(_listed(wrappers)))
             raise ConfigError(
                 f"wrapper {name} of this run is code that was never trained with on this computer, "
                 "or has changed since, and opening a run executes none: if you trust it, name it, "
-                f"with headrace train ENV --wrappers {shlex.quote(name)}"
+                f"with {again_all}"
             )
+
+
+def _listed(wrappers: Sequence[str]) -> str:
+    return ",".join(wrappers) or "none"
 
 
 def lasting_wrapper(text: str) -> str:
@@ -118,21 +140,35 @@ def is_code(env: str) -> bool:
     if known is not None:
         return not known.shipped
     kind, _, rest = env.partition(":")
-    if kind in ("gymnasium", "pettingzoo"):
-        return kind == "gymnasium" and ":" in rest  # gymnasium:module:ID imports the module
+    if kind == "gymnasium":
+        return ":" in rest  # gymnasium:module:ID imports the module
+    if kind == "pettingzoo":
+        return module_of_pettingzoo(rest) == rest
     return True
 
 
-def _record(env: str) -> Path:
+def _files_of_env(env: str) -> list[Path] | None:
+    """The files that an environment of code executes, without what they import."""
     known = registered().get(env)
-    file = env if known is None else str(known.path)
-    if not Path(file).is_file():
-        file = split_class(file)[0]  # my_env.py:Snake; what else the file has is trusted with it
-    try:
-        contents = Path(file).read_bytes()
-    except OSError:
-        contents = b""  # a module
-    key = hashlib.sha256(f"{file}\0".encode() + contents).hexdigest()
+    if known is not None:
+        return [known.path]
+    kind, _, rest = env.partition(":")
+    if kind == "gymnasium":
+        return files_of(rest.partition(":")[0])
+    if kind == "pettingzoo":
+        return files_of(rest)
+    # my_env.py:Snake; what else the file has is trusted with it
+    return [Path(env if Path(env).is_file() else split_class(env)[0])]
+
+
+def _files_of_wrapper(name: str) -> list[Path] | None:
+    file, member = split_class(name)
+    return [Path(file)] if member else files_of(name.rpartition(":")[0])
+
+
+def _record(file: Path) -> Path:
+    """Of a file as it is now; OSError where it cannot be read."""
+    key = hashlib.sha256(f"{file}\0".encode() + file.read_bytes()).hexdigest()
     return _folder() / "named" / key
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ArgumentError, ArgumentTypeError, kind_of
+from ..modules import files_of
 from ..numba.define import options_of
 from ..pyfile import module_of, split_class
 from ..registration import registered
@@ -224,26 +225,33 @@ def _gymnasium_spec(env_id: str) -> Any:
         raise ArgumentError(f"env 'gymnasium:{env_id}' cannot be found: {first}") from None
 
 
+def module_of_pettingzoo(name: str) -> str:
+    """The module that "pettingzoo:NAME" imports: PettingZoo's own, or else the one that has this
+    name. Nothing is executed to tell."""
+    own = f"pettingzoo.{name}"
+    return name if files_of(own) is None else own
+
+
 def _parallel(name: str) -> Callable[..., Any]:
     """The `parallel_env` of a module of PettingZoo, or of any module with such a function."""
     if importlib.util.find_spec("pettingzoo") is None:
         raise ArgumentError(f"env 'pettingzoo:{name}' needs PettingZoo: pip install pettingzoo")
-    for module in (f"pettingzoo.{name}", name):
-        try:
-            found = importlib.import_module(module)
-        except ModuleNotFoundError as error:
-            if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-                raise ArgumentError(
-                    f"env 'pettingzoo:{name}' needs the package {error.name}, which is not "
-                    "installed"
-                ) from None
-            continue
-        if hasattr(found, "parallel_env"):
-            return found.parallel_env
-    raise ArgumentError(
-        f"env 'pettingzoo:{name}' is no module with a function parallel_env: give one such as "
-        "'pettingzoo:butterfly.pistonball_v6'"
-    )
+    module = module_of_pettingzoo(name)
+    found = None
+    try:
+        if all(map(str.isidentifier, module.split("."))):
+            found = getattr(importlib.import_module(module), "parallel_env", None)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise ArgumentError(
+                f"env 'pettingzoo:{name}' needs the package {error.name}, which is not installed"
+            ) from None
+    if found is None:
+        raise ArgumentError(
+            f"env 'pettingzoo:{name}' is no module with a function parallel_env: give one such as "
+            "'pettingzoo:butterfly.pistonball_v6'"
+        )
+    return found
 
 
 def _name_of(function: Any) -> str:
