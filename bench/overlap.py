@@ -9,23 +9,22 @@ whether it was the better one, is told.
 from __future__ import annotations
 
 import dataclasses
-import tempfile
-from pathlib import Path
-from typing import Any
+from statistics import median
 
 from ..engine.cpus import available_cpus
 from ..trainers.begin import preset_of
 from ..trainers.config import configure
-from ..trainers.train import train
 from .benchmark import Announce, Benchmark, RepeatFlags, Report
 from .ranks import chance_above
 from .results import Ratio, Result
+from .runs import trained
 from .timing import Spread
 
 ENVS = ("cartpole", "pong")
 WAYS = {"sync": False, "async": True}
 HEADRACE = "headrace"
 LEVEL = 0.05  # of the test of which way is the better one, both directions together
+NEVER = float("inf")  # seconds to a target that was missed
 SEEDS = 3  # trainings to the target for each repeat: their times differ more than speeds do
 
 
@@ -63,12 +62,16 @@ def run(*, rounds: int, steps: int, seeds: int, announce: Announce) -> list[Resu
 
 
 def _solved(env: str, way: str, times: list[float | None], threads: int) -> Result:
-    """The time to the target, of the seeds that reached it."""
+    """The time to the target, over all seeds: those that missed it take for ever."""
     reached = [time for time in times if time is not None]
     name, note = f"{env}-{way}-solve", f"{len(reached)} of {len(times)} seeds reached the target"
-    if not reached:
+    if len(reached) < len(times):
+        note += "; the others count as infinitely long in the median"
+    middle = median([NEVER if time is None else time for time in times])
+    if middle == NEVER:
         return Result.missing(name, HEADRACE, env, "s", note)
-    return Result.measured(name, HEADRACE, env, threads, Spread.of(reached), "s", note)
+    found = Result.measured(name, HEADRACE, env, threads, Spread.of(reached), "s", note)
+    return dataclasses.replace(found, value=middle, median=middle)
 
 
 def picked(env: str) -> str:
@@ -84,8 +87,7 @@ def verdict(
     other way takes. Seeds that never reached it count as later than all others."""
     other = next(way for way in WAYS if way != pick)
     own, others = (
-        [float("inf") if time is None else time for time in times[env, way]]
-        for way in (pick, other)
+        [NEVER if time is None else time for time in times[env, way]] for way in (pick, other)
     )
     slower, faster = chance_above(own, others), chance_above(others, own)
     if slower < LEVEL / 2:
@@ -96,25 +98,19 @@ def verdict(
         said = f"as good as {other}, as far as these times tell"
     name = f"{env}-preset"
     note = f"time to the target {other} / {pick}: the preset picks {pick}, {said}"
-    ratios = [b / a for a, b in zip(own, others, strict=True) if max(a, b) < float("inf")]
+    ratios = [b / a for a, b in zip(own, others, strict=True) if max(a, b) < NEVER]
     if not ratios:
         return Result.missing(name, HEADRACE, env, "ratio", note)
     return Result.measured(name, HEADRACE, env, threads, Spread.of(ratios), "ratio", note)
 
 
 def _speed(env: str, steps: int, seed: int, asynchronous: bool) -> float:
-    return float(_trained(env, seed=seed, steps=steps, target=None, async_=asynchronous).sps)
+    return float(trained(env, seed=seed, steps=steps, target=None, async_=asynchronous).sps)
 
 
 def _time(env: str, seed: int, asynchronous: bool) -> float | None:
     """Seconds to the preset's target; None where it was not reached in the preset's steps."""
-    found: float | None = _trained(env, seed=seed, async_=asynchronous).solved_seconds
-    return found
-
-
-def _trained(env: str, **settings: Any) -> Any:
-    with tempfile.TemporaryDirectory() as folder:
-        return train(env, run_dir=str(Path(folder) / "run"), **settings)
+    return trained(env, seed=seed, async_=asynchronous).solved_seconds
 
 
 def ratios(results: list[Result]) -> list[Ratio]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from headrace.bench import overlap
+from headrace.bench import overlap, runs
 
 Times = list[float | None]
+MISSED = "the others count as infinitely long in the median"
 
 
 def test_every_preset_is_trained_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,9 +38,10 @@ def test_every_preset_is_trained_both_ways(monkeypatch: pytest.MonkeyPatch) -> N
     assert [(each.name, each.samples, each.note) for each in more[:4]] == [
         ("cartpole-sync-solve", (3, 4, 5), "3 of 3 seeds reached the target"),
         ("cartpole-async-solve", (4, 5, 6), "3 of 3 seeds reached the target"),
-        ("pong-sync-solve", (3, 5), "2 of 3 seeds reached the target"),
-        ("pong-async-solve", (4, 6), "2 of 3 seeds reached the target"),
+        ("pong-sync-solve", (3, 5), f"2 of 3 seeds reached the target; {MISSED}"),
+        ("pong-async-solve", (4, 6), f"2 of 3 seeds reached the target; {MISSED}"),
     ]
+    assert [each.value for each in more[:4]] == [4, 5, 5, 6]
     assert [each.name for each in more[4:]] == ["cartpole-preset", "pong-preset"]
     assert [each.name for each in found] == [
         "cartpole-sync", "cartpole-async", "pong-sync", "pong-async",
@@ -53,6 +56,35 @@ def test_a_real_run() -> None:
     found = overlap.run(rounds=1, steps=1, seeds=0, announce=lambda *_: None)
     assert [each.name for each in found] == [f"{e}-{w}" for e in overlap.ENVS for w in overlap.WAYS]
     assert all(each.value and each.value > 0 for each in found)
+
+
+@pytest.mark.parametrize(
+    ("times", "value", "reached"),
+    [
+        ([3.0, 1.0, 2.0], 2.0, 3),
+        ([None, 1.0, 2.0], 2.0, 2),
+        ([None, 1.0, 2.0, 4.0], 3.0, 3),
+        ([None, None, 2.0], None, 1),
+        ([None, 2.0], None, 1),  # half of them: the median lies between it and never
+        ([None], None, 0),
+    ],
+)
+def test_seeds_that_miss_the_target_count_as_longer_than_all(
+    times: Times, value: float | None, reached: int
+) -> None:
+    found = overlap._solved("pong", "sync", times, 2)
+    assert found.value == found.median == value
+    assert found.note.startswith(f"{reached} of {len(times)} seeds reached the target")
+    assert (MISSED in found.note) == (None in times)
+
+
+def test_an_interrupt_offers_no_run_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def train(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt("interrupted; continue with --resume /somewhere")
+
+    monkeypatch.setattr(runs, "train", train)
+    with pytest.raises(KeyboardInterrupt, match=r"^interrupted; nothing was saved$"):
+        overlap.run(rounds=1, steps=1, seeds=0, announce=lambda *_: None)
 
 
 def test_which_way_a_preset_picks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
