@@ -63,7 +63,7 @@ class Codec:
             leaves = leaf_arrays(obs)
             chosen = np.arange(len(leaves[0])) if rows is None else rows
             structs = self.parts[0].pack(leaves, chosen)
-        return structs.view(np.uint8).reshape(len(structs), -1)
+        return structs.view(np.uint8).reshape(len(structs), structs.itemsize)
 
     def actions(self, chosen: NDArray[np.int32]) -> Any:
         """Actions int32 [k, heads] as a batch of the action space, clipped to its bounds."""

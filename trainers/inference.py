@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..engine.errors import ArgumentError
 from ..engine.infos import map_arrays
-from ..engine.processes.leaves import assemble, leaves_of
+from ..engine.processes.leaves import Leaf, assemble, leaves_of
 from .actor import Draw
 from .codec import Codec
 from .policies import Acting, acting, check_policy
@@ -98,13 +98,14 @@ class LoadedPolicy:
         """
         arrays, single = self._arrays(observations)
         rows = len(arrays[0])
+        counts = (
+            np.ones(rows, np.bool_) if there is None else _of_rows("there", there, rows, single)
+        )
+        arrays = self._held(arrays, counts, single)
         if rows == 0:
             return self._codec.actions(np.zeros((0, len(self._policy.heads)), np.int32))
         raw = self._codec.pack(assemble(self.observation_space, arrays))
         before = self._before(state, episode_start, rows, single)
-        counts = (
-            np.ones(rows, np.bool_) if there is None else _of_rows("there", there, rows, single)
-        )
         allowed = self._allowed(mask, counts, single)
         key = 0 if deterministic else int((rng or self._rng).integers(2**63))
         draw = Draw(key, np.arange(rows), np.zeros(rows, np.int64), deterministic)
@@ -118,28 +119,33 @@ class LoadedPolicy:
 
     def _arrays(self, observations: Any) -> tuple[list[NDArray[Any]], bool]:
         """The observations' arrays [rows, *shape] in order, and whether it is a single one."""
-        given = list(_given(self.observation_space, observations, "observations"))
-        first = np.shape(given[0][1])
+        values = _given(self.observation_space, observations, "observations")
+        given = [(name, _array(name, value)) for name, value in values]
+        first = given[0][1].shape
         single = first == self._leaves[0].shape
         rows = () if single else first[:1]
-        arrays = []
-        for (name, value), leaf in zip(given, self._leaves, strict=True):
-            array = np.asarray(value)
+        for (name, array), leaf in zip(given, self._leaves, strict=True):
             if array.shape != (*rows, *leaf.shape) or array.dtype.kind not in "biuf":
                 batch = ", ".join(["rows", *map(str, leaf.shape)])
                 raise ArgumentError(
                     f"{name} has shape {array.shape} and dtype {array.dtype}: expected numbers of "
                     f"shape {leaf.shape}, or ({batch}) for a batch"
                 )
-            array = array[None] if single else array
-            if not np.can_cast(array.dtype, leaf.dtype, "same_kind") and not np.array_equal(
-                array, array.astype(leaf.dtype)
-            ):
-                raise ArgumentError(
-                    f"{name} has dtype {array.dtype}: the policy was trained on {leaf.dtype}"
-                )
-            arrays.append(array.astype(leaf.dtype, copy=False))
-        return arrays, single
+        return [array[None] if single else array for _, array in given], single
+
+    def _held(
+        self, arrays: list[NDArray[Any]], there: NDArray[np.bool_], single: bool
+    ) -> list[NDArray[Any]]:
+        """The arrays in the dtypes of the space; there: bool [rows], whose numbers count.
+
+        Raises:
+            ArgumentError: a number that the space cannot hold.
+        """
+        names = [f"observations{leaf.path}" for leaf in self._leaves]
+        return [
+            _held(name, array, leaf, there, single)
+            for name, array, leaf in zip(names, arrays, self._leaves, strict=True)
+        ]
 
     def _before(self, state: Any, start: Any, rows: int, single: bool) -> NDArray[np.float32]:
         """What is remembered of the rows, [rows, state_size]."""
@@ -168,7 +174,7 @@ class LoadedPolicy:
         """The mask as kernels have it, [rows, mask_size]; there: whose action counts."""
         if mask is None:
             return None
-        given, rows = np.asarray(mask), len(there)
+        given, rows = _array("mask", mask), len(there)
         shape = (self.mask_size,) if single else (rows, self.mask_size)
         if not self.mask_size:
             raise ArgumentError(f"mask is given, but {self._codec.spec.name!r} has no action masks")
@@ -197,11 +203,57 @@ def _threads_kept(policy: Any) -> Iterator[None]:
 
 def _of_rows(name: str, value: Any, rows: int, single: bool) -> NDArray[np.bool_]:
     """An argument that is bool [rows]; ArgumentError for another shape."""
-    given = np.asarray(value, np.bool_)
+    given = _array(name, value).astype(np.bool_)
     shape = () if single else (rows,)
     if given.shape != shape:
         raise ArgumentError(f"{name} has shape {given.shape}: expected {shape}")
     return np.broadcast_to(given, rows)
+
+
+def _array(name: str, value: Any) -> NDArray[Any]:
+    """An argument as an array; ArgumentError where its rows differ in length."""
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise ArgumentError(
+            f"{name} is no array: its parts differ in shape; give each the same"
+        ) from None
+
+
+def _held(
+    name: str, array: NDArray[Any], leaf: Leaf, there: NDArray[np.bool_], single: bool
+) -> NDArray[Any]:
+    """A leaf's array [rows, *shape] in its dtype, see LoadedPolicy._held."""
+    with np.errstate(invalid="ignore", over="ignore"):  # what does not fit is named below
+        held = array.astype(leaf.dtype, copy=False)
+    bad: Any
+    if leaf.dtype.kind == "f":
+        bad, expected = np.isnan(held), "a number; a policy makes nothing of a NaN"
+    else:
+        bad = np.False_ if held is array else held != array
+        expected = f"{leaf.dtype}, as its environment gives it"
+        if (bounds := _bounds(leaf.space)) is not None:
+            bad = bad | (held < bounds[0]) | (held > bounds[1])
+            expected = f"a value of {leaf.space}"
+    if not bad.any() or not (bad := bad & _beside(there, bad)).any():
+        return held
+    at = tuple(int(k) for k in np.argwhere(bad)[0])
+    place = at[1:] if single else at
+    where = f"{list(place)}" if place else ""
+    raise ArgumentError(f"{name}{where} is {array[at]}: expected {expected}")
+
+
+def _bounds(space: spaces.Space) -> tuple[Any, Any] | None:
+    """The first and the last value of each element of a choice; None where there is no choice."""
+    if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
+        count = space.n if isinstance(space, spaces.Discrete) else space.nvec
+        return space.start, space.start + count - 1
+    return (0, 1) if isinstance(space, spaces.MultiBinary) else None
+
+
+def _beside(rows: NDArray[np.bool_], array: NDArray[Any]) -> NDArray[np.bool_]:
+    """bool [rows] in a shape that goes with an array [rows, ...]."""
+    return rows.reshape(-1, *(1,) * (array.ndim - 1))
 
 
 def _given(space: spaces.Space, value: Any, name: str) -> Any:

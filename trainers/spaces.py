@@ -7,8 +7,9 @@ elements differ). Numbers that no kernel reads, such as float64, become float32.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,13 +49,16 @@ class SpaceCodec:
         Raises:
             ArgumentTypeError: a space whose values have no fixed size.
         """
-        self.space, self._what = space, what
+        self.space = space
         self._leaves = leaves_of(space, what)
         self._parts: list[_Part] = []
         self.fields: list[FieldSpec] = []
         self._size = 0
+        self._names: list[str] = []  # of the leaves
+        self._fields: set[str] = set()  # names of the fields
         for at, leaf in enumerate(self._leaves):
-            name = _name(leaf.path, what)
+            name = _unused(_name(leaf.path, what), self._names)
+            self._names.append(name)
             if what == "action":
                 self._add_action(at, leaf, name)
             else:
@@ -74,6 +78,8 @@ class SpaceCodec:
         offset = -(-self._size // size) * size
         given = {"low": -np.inf, "high": np.inf, "choices": 0, **rest}
         kind = "discrete" if given["choices"] else "box"
+        part = replace(part, field=_unused(part.field, self._fields))
+        self._fields.add(part.field)
         field = FieldSpec(part.field, kind, dtype, offset, shape, **given)
         self._parts.append(part)
         self.fields.append(field)
@@ -111,7 +117,7 @@ class SpaceCodec:
         """(name, leaf, its fields in order, each with what the first value of its elements is:
         0 but for choices) of every leaf."""
         found: list[tuple[str, Leaf, list[tuple[FieldSpec, tuple[int, ...]]]]] = [
-            (_name(leaf.path, self._what), leaf, []) for leaf in self._leaves
+            (name, leaf, []) for name, leaf in zip(self._names, self._leaves, strict=True)
         ]
         for part, field in zip(self._parts, self.fields, strict=True):
             start = np.broadcast_to(np.ravel(part.start), field.size)
@@ -124,7 +130,7 @@ class SpaceCodec:
         for part in self._parts:
             value = values[part.leaf][rows]
             if part.elements is not None:
-                value = value.reshape(len(rows), -1)[:, part.elements]
+                value = value.reshape(len(rows), math.prod(value.shape[1:]))[:, part.elements]
             structs[part.field] = value - part.start if np.any(part.start) else value
         return structs
 
@@ -133,8 +139,9 @@ class SpaceCodec:
         rows = len(structs)
         arrays = [np.zeros((rows, *leaf.shape), leaf.dtype) for leaf in self._leaves]
         for part in self._parts:
-            flat = arrays[part.leaf].reshape(rows, -1)
-            value = structs[part.field].reshape(rows, -1) + part.start
+            whole, own = arrays[part.leaf], structs[part.field]
+            flat = whole.reshape(rows, math.prod(whole.shape[1:]))  # -1 is nothing where rows are 0
+            value = own.reshape(rows, math.prod(own.shape[1:])) + part.start
             flat[:, slice(None) if part.elements is None else part.elements] = value
         return assemble(self.space, arrays)
 
@@ -179,6 +186,15 @@ def _name(path: str, what: str) -> str:
     """A field's name from its path: "['position'][0]" is position.0."""
     parts = [part.strip("'\"") for part in path.strip("[]").split("][")] if path else [what]
     return ".".join(parts)
+
+
+def _unused(name: str, names: Collection[str]) -> str:
+    """The name, with a number where it is taken: {"a": {"b": ...}, "a.b": ...} has a.b twice."""
+    found, count = name, 1
+    while found in names:
+        count += 1
+        found = f"{name}.{count}"
+    return found
 
 
 def _choices(leaf: Leaf) -> list[tuple[int, int]]:

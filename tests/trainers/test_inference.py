@@ -16,6 +16,7 @@ from gymnasium import spaces
 
 import headrace
 from headrace.engine.errors import ArgumentError
+from headrace.engine.processes.leaves import leaves_of
 from headrace.trainers import interface
 from headrace.trainers.actor import NativeActor
 from headrace.trainers.agent import AgentConfig, load_agent
@@ -26,6 +27,7 @@ from headrace.trainers.policy import PolicySpec
 from headrace.trainers.rollout import MaskError
 from headrace.trainers.run import RunError
 from headrace.trainers.settings import ConfigError
+from headrace.trainers.spaces import leaf_arrays
 
 STRUCTURED = spaces.Dict(
     {
@@ -288,13 +290,102 @@ def test_members_that_do_not_fit_are_named():
         ({**good, "x": np.zeros((3, 3))}, r"observations\['x'\] has shape \(3, 3\)"),
         (
             {**good, "where": np.full(4, 0.5)},
-            r"observations\['where'\] has dtype float64: .* int32",
+            r"observations\['where'\]\[0\] is 0.5: expected a value of Discrete\(5",
         ),
+        ({**good, "x": [[0.0] * 3, [0.0] * 2]}, r"observations\['x'\] is no array: .* shape"),
     ]:
         with pytest.raises(ArgumentError, match=message):
             policy.act(given)
     with pytest.raises(ArgumentError, match=r"mask has shape \(4, 2\): expected \(4, 3\)"):
         policy.act(good, mask=np.ones((4, 2)))
+
+
+NUMBERS = spaces.Dict(
+    {
+        "bytes": spaces.Box(0, 255, (2,), np.uint8),
+        "gear": spaces.Discrete(5, start=-1),
+        "lamps": spaces.MultiBinary(2),
+        "rooms": spaces.MultiDiscrete([3, 4], start=[0, 1]),
+        "speed": spaces.Box(-1.0, 1.0, (2,)),
+    }
+)
+
+
+def free(observation, action):
+    """A LoadedPolicy of an environment in Python, with random weights."""
+    codec = Codec.of_spaces("free", observation, action, agents=1)
+    policy = PolicySpec.from_env(codec.spec, (8,))
+    params = np.float32(np.random.default_rng(0).normal(size=policy.num_params))
+    return LoadedPolicy(
+        codec, Acting(NativeActor(policy), policy, policy.weights(params)), 0, seed=1
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("bytes", np.uint16([3, 300]), r"\['bytes'\]%s[1\] is 300: expected uint8, as its env"),
+        ("bytes", np.int8([-1, 3]), r"\['bytes'\]%s[0\] is -1: expected uint8"),
+        ("bytes", [3.0, np.nan], r"\['bytes'\]%s[1\] is nan: expected uint8"),
+        ("gear", 4, r"\['gear'\]%s is 4: expected a value of Discrete\(5, start=-1"),
+        ("gear", -2, r"\['gear'\]%s is -2: expected a value of Discrete"),
+        ("gear", np.nan, r"\['gear'\]%s is nan: expected a value of Discrete"),
+        ("gear", 2**40, r"\['gear'\]%s is 1099511627776: expected a value of Discrete"),
+        ("lamps", [1, 2], r"\['lamps'\]%s[1\] is 2: expected a value of MultiBinary"),
+        ("rooms", [0, 0], r"\['rooms'\]%s[1\] is 0: expected a value of MultiDiscrete"),
+        ("rooms", [3, 1], r"\['rooms'\]%s[0\] is 3: expected a value of MultiDiscrete"),
+        ("speed", [np.nan, 0], r"\['speed'\]%s[0\] is nan: expected a number"),
+    ],
+)
+def test_numbers_that_the_space_cannot_hold_are_named(name, value, message):
+    policy = free(NUMBERS, spaces.Discrete(3))
+    good = NUMBERS.sample()
+    assert policy.act({**good, "bytes": good["bytes"].astype(np.int64)}) == policy.act(good)
+    batch = {key: np.stack([np.asarray(part)] * 3) for key, part in good.items()}
+    wrong = dict(batch)
+    wrong[name] = np.stack([batch[name][0], batch[name][0], value])
+    alone = message.replace("%s[", r"\[").replace("%s", "")
+    row = message.replace("%s[", r"\[2, ").replace("%s", r"\[2\]")
+    for deterministic in (True, False):
+        with pytest.raises(ArgumentError, match=alone):
+            policy.act({**good, name: value}, deterministic=deterministic)
+        with pytest.raises(ArgumentError, match=row):
+            policy.act(wrong, deterministic=deterministic)
+    there = np.array([True, True, False])  # nobody asks what the last one does
+    np.testing.assert_array_equal(policy.act(wrong, there=there)[:2], policy.act(batch)[:2])
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        spaces.Box(-1.0, 1.0, (2, 3)),
+        spaces.Box(-1.0, 1.0, ()),
+        spaces.Discrete(4, start=2),
+        spaces.MultiDiscrete([3, 4]),
+        STRUCTURED,
+    ],
+    ids=str,
+)
+def test_actions_of_nobody_are_none(action):
+    none = free(spaces.Box(-1.0, 1.0, (4,)), action).act(np.zeros((0, 4)))
+    leaves = leaves_of(action, "action")
+    arrays = leaf_arrays(none)
+    assert [each.shape for each in arrays] == [(0, *leaf.shape) for leaf in leaves]
+    assert [each.dtype for each in arrays] == [leaf.dtype for leaf in leaves]
+
+
+def test_keys_whose_fields_would_share_a_name_stay_apart():
+    keys = {"a": spaces.Dict(b=spaces.Discrete(3)), "a.b": spaces.Discrete(4)}
+    space = spaces.Dict({**keys, "a.b.2": spaces.MultiDiscrete([2, 5])})
+    codec = pythonic(space, space)
+    names = ["a.b", "a.b.2", "a.b.2.2.0", "a.b.2.2.1"]
+    assert [field.name for field in codec.spec.obs_fields] == names
+    assert [name for name, _, _ in codec.parts[1].leaf_fields()] == ["a.b", "a.b.2", "a.b.2.2"]
+    value = {"a": {"b": np.array([2, 1])}, "a.b": np.array([3, 0]), "a.b.2": np.array([[1, 4]] * 2)}
+    assert_equal(codec.parts[0].unpack(codec.pack(value).view(codec.parts[0].dtype)[:, 0]), value)
+    assert free(space, space).act(value)["a.b"].shape == (2,)
+    read = interface.from_json(interface.to_json(codec))
+    assert read.spec.obs_fields == codec.spec.obs_fields
 
 
 # ---- what is loaded ------------------------------------------------------------------------

@@ -349,7 +349,9 @@ def test_a_policy_of_code_must_be_named_again():
     with pytest.raises(ConfigError, match="name it again"):
         headrace.export_policy("r")
     pytest.importorskip("onnx")
-    assert headrace.export_policy("r", policy=module).state_size == 5
+    own = module(spaces.Box(-1.0, 1.0, (4,)), spaces.Discrete(2))
+    assert headrace.export_policy("r", policy=own).state_size == 5
+    assert all(layer.training for layer in own.modules())  # as it was given
 
 
 def test_an_environment_that_was_an_object_is_given_again():
