@@ -135,9 +135,6 @@ METRICS: dict[str, Metric] = {
     ),
 }
 
-# Lines have these only where a run evaluates.
-EVALUATED = ("eval/return", "eval/length", "eval/episodes")
-
 
 class Averages:
     """What was logged since the last line."""
