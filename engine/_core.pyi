@@ -16,7 +16,6 @@ pool_api: Any
 
 class Library:
     path: str
-    env_capsule: Any
 
     def __init__(self, path: Any, source: Any = None) -> None: ...
     @staticmethod

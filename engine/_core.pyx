@@ -324,12 +324,6 @@ cdef class Library:
         self.check()
         return describe_env(self.env)
 
-    @property
-    def env_capsule(self):
-        """Capsule "headrace.hr_env"."""
-        self.check()
-        return owned_capsule(<void *>self.env, "headrace.hr_env", self)
-
     cdef int raise_pending(self) except -1:
         """Raises what a function that is written in Python had to keep for later."""
         if self.keepalive is not None and hasattr(self.keepalive[1], "raise_pending"):
