@@ -15,9 +15,11 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import FrameType
 from typing import Any
+
+from .output import document_alone, print_json
 
 # verb: (module that holds its `main(argv) -> int`, what it does)
 VERBS = {
@@ -62,8 +64,13 @@ def _run(module: str, argv: list[str]) -> int:
 
     debug = os.environ.get("HEADRACE_DEBUG", "") not in ("", "0")
     as_json = "--json" in argv
+    alone = as_json and not {"-h", "--help"} & set(argv)
     try:
-        with _terminable(), _told_of_compiling():
+        with (
+            document_alone() if alone else nullcontext(),
+            _terminable(),
+            _told_of_compiling(),
+        ):
             return int(importlib.import_module(module, __package__).main(argv))
     except HeadraceError as error:
         if debug:
@@ -131,8 +138,6 @@ def _complain(sentence: str, code: int, as_json: bool = False, told: Any = None)
     """The sentence on stderr and, with --json, one document on stdout."""
     _tell(sentence)
     if as_json:
-        from .output import print_json
-
         print_json({"error": sentence} if told is None else told)
     return code
 

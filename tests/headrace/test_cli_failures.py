@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 
 import pytest
@@ -123,3 +124,41 @@ def test_a_presets_default_takes_the_place_of_the_general_one(capsys):
     said = " ".join(capsys.readouterr().out.split())
     about = said[said.index("--num-envs N") :]
     assert about[: about.index("--threads")].count("(default:") == 1
+
+
+def test_what_an_environment_prints_is_no_part_of_the_document(tmp_path):
+    (tmp_path / "loud.py").write_text(
+        textwrap.dedent("""
+        import os
+        import gymnasium
+        import numpy as np
+
+        class Loud(gymnasium.Env):
+            observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,))
+            action_space = gymnasium.spaces.Discrete(2)
+
+            def __init__(self):
+                print("made")
+                os.write(1, b"raw\\n")
+
+            def reset(self, *, seed=None, options=None):
+                print("reset")
+                return np.zeros(2, np.float32), {}
+
+            def step(self, action):
+                os.system("echo child")
+                return np.zeros(2, np.float32), 1.0, True, False, {}
+        """)
+    )
+    command = [sys.executable, "-m", "headrace", "train", "loud.py:Loud", "--steps", "8"]
+    command += ["--num-envs", "2", "--horizon", "4", "--threads", "2", "--minibatches", "1"]
+    command += ["--json", "--quiet", "--run-dir", "run"]
+    done = subprocess.run(command, capture_output=True, cwd=tmp_path, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["steps"] == 8
+    assert all(word in done.stderr for word in ("made", "raw", "reset", "child"))
+
+
+def test_the_help_of_json_stays_on_stdout(capsys):
+    assert main(["train", "--json", "--help"]) == 0
+    assert capsys.readouterr().out.startswith("usage:")
