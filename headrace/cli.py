@@ -20,6 +20,7 @@ from types import FrameType
 from typing import Any
 
 from .output import document_alone, print_json
+from .unstuck import unstuck
 
 # verb: (module that holds its `main(argv) -> int`, what it does)
 VERBS = {
@@ -69,6 +70,7 @@ def _run(module: str, argv: list[str]) -> int:
         with (
             document_alone() if alone else nullcontext(),
             _terminable(),
+            unstuck(as_json),
             _told_of_compiling(),
         ):
             return int(importlib.import_module(module, __package__).main(argv))

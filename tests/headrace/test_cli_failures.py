@@ -6,7 +6,9 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -162,3 +164,38 @@ def test_what_an_environment_prints_is_no_part_of_the_document(tmp_path):
 def test_the_help_of_json_stays_on_stdout(capsys):
     assert main(["train", "--json", "--help"]) == 0
     assert capsys.readouterr().out.startswith("usage:")
+
+
+CATCH = Path(__file__).parents[2] / "examples" / "catch.c"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_step_that_never_returns_is_told_of_and_a_second_signal_ends_it(number, tmp_path):
+    """Python's own handlers never run: the main thread is inside the loop."""
+    loop = """if (s->ball_row == 3) {
+        fclose(fopen("looping", "w"));
+        for (volatile int forever = 1; forever;) {}
+    }
+    s->ball_row++;"""
+    source = CATCH.read_text().replace("s->ball_row++;", loop)
+    (tmp_path / "loop.c").write_text("#include <stdio.h>\n" + source)
+    command = [sys.executable, "-m", "headrace", "train", "loop.c", "--threads", "1", "--json"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    ) as child:
+        limit = threading.Timer(60, child.kill)
+        limit.start()
+        try:
+            _wait_for(tmp_path, "looping")
+            child.send_signal(number)
+            while "does not come back" not in (line := child.stderr.readline()):
+                assert line, "it ended after one signal"
+            assert "a second Ctrl-C ends without saving" in line
+            child.send_signal(number)
+            out, err = child.communicate()
+        finally:
+            limit.cancel()
+            child.kill()
+    assert child.returncode == 130
+    assert json.loads(out) == {"interrupted": True, "run": None}
+    assert err == "headrace: ended without saving\n"

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headrace.trainers._native import StopFlag
 from headrace.trainers.bottleneck import Shares
 from headrace.trainers.episodes import WINDOW, EpisodeWindow
 from headrace.trainers.interrupt import Interruption
@@ -130,3 +131,18 @@ def test_first_signal_is_noted_and_handlers_come_back(number):
         assert interruption.requested
         assert signal.getsignal(number) is before
     assert signal.getsignal(number) is before
+
+
+def test_who_watched_signals_before_is_told_meanwhile_and_watches_again():
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    before = signal.set_wakeup_fd(write)
+    try:
+        with Interruption(StopFlag()) as interruption:
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert interruption.requested
+            assert os.read(read, 1) == bytes([signal.SIGTERM])
+    finally:
+        assert signal.set_wakeup_fd(before) == write
+        os.close(read)
+        os.close(write)
