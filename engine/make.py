@@ -67,8 +67,9 @@ def make_vec(
             an environment that return another, or names, such as "TimeLimit(200)" for one of
             gymnasium.wrappers, "module:Class", or "my_env.py:Class".
         **params: native: members of the environment's Params by name, one value or one per
-            world; `max_steps`, the time limit in steps (0: none); and, in capitals,
-            compile-time sizes. Python: keyword arguments of the environment.
+            world; and, in capitals, compile-time sizes. Python: keyword arguments of the
+            environment. Both: `max_steps`, the time limit in steps (0: none); for Python ones
+            Gymnasium's TimeLimit, unless their own argument has this name.
 
     Raises:
         HeadraceError: one sentence that names the argument, its value and the way out.

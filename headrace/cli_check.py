@@ -14,7 +14,10 @@ from .trainers.settings import Pairs, required, setting
 class CheckFlags:
     """The flags of `headrace check`."""
 
-    env: str = required("a file of your own (my_env.c, .pyx, .py:Class) or a shipped environment")
+    env: str = required(
+        "a file of your own (my_env.c, .pyx, or .py:Class of an environment in Numba; for a "
+        "gymnasium.Env there is gymnasium.utils.env_checker) or a shipped environment"
+    )
     seed: int = setting(0, "seed of world 0; world w has seed + w", low=0, high=2**62)
     params: Pairs = setting(
         (), "parameters and compile-time sizes of the environment: name=number,name=number"

@@ -10,11 +10,12 @@ import argparse
 import dataclasses
 import re
 import shutil
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from .engine.errors import ArgumentError
-from .trainers.settings import ConfigError, Setting, key, settings, unknown
+from .trainers.settings import ConfigError, Pairs, Setting, key, settings, unknown
 
 
 class UsageError(ArgumentError):
@@ -60,6 +61,23 @@ def _parsed(item: Setting, text: str) -> Any:
         raise ConfigError(f"{wanted}, not {text!r}") from None
 
 
+_EXAMPLE = "example: "
+
+
+class _Formatter(argparse.HelpFormatter):
+    """argparse's, which breaks no command that is there to be copied, nor any word at a hyphen."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(text, width, break_on_hyphens=False)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if text.startswith(_EXAMPLE):
+            return indent + text
+        return textwrap.fill(
+            text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+        )
+
+
 class _Parser(argparse.ArgumentParser):
     """argparse that raises its complaints instead of printing usage and exiting."""
 
@@ -79,12 +97,10 @@ def _parser(verb: Verb, defaults: Mapping[str, Any]) -> _Parser:
         prog=f"headrace {verb.name}",
         usage=" ".join([f"headrace {verb.name}", *map(_place, places), "[flags]"]),
         description=verb.summary,
-        epilog=f"example: {verb.example}",
+        epilog=f"{_EXAMPLE}{verb.example}",
         argument_default=argparse.SUPPRESS,
         allow_abbrev=False,
-        formatter_class=lambda prog: argparse.HelpFormatter(
-            prog, max_help_position=30, width=width
-        ),
+        formatter_class=lambda prog: _Formatter(prog, max_help_position=30, width=width),
     )
     for item in settings(verb.settings).values():
         text = _help(item, defaults.get(item.name, item.default)).replace("%", "%%")
@@ -125,7 +141,8 @@ def _place(item: Setting) -> str:
 
 
 def _metavar(item: Setting) -> str:
-    return {int: "N", float: "X", str: "TEXT", tuple[int, ...]: "N,N"}.get(item.kind, "NAME=X")
+    known = {int: "N", float: "X", str: "TEXT", tuple[int, ...]: "N,N", Pairs: "NAME=X"}
+    return known.get(item.kind, "NAME,NAME")
 
 
 def _label(item: Setting) -> str:

@@ -36,7 +36,7 @@ class Codec:
         """That of a vector environment of ours."""
         if isinstance(vec, VecEnv):
             return cls(vec.spec_)
-        name = vec.spec.id if vec.spec is not None else "environment"
+        name = vec.spec.id if vec.spec is not None else getattr(vec, "name", "environment")
         agents = getattr(vec, "agents", 1)
         return cls.of_spaces(
             name, vec.single_observation_space, vec.single_action_space, agents=agents

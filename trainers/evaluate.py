@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..engine._core import MAX_THREADS
 from ..engine.errors import HeadraceError
+from ..engine.vector import VecEnv
 from ._native import StopFlag
 from .agent import AgentConfig, load_agent, objects_in
 from .environments import AnyVecEnv, name_of
@@ -136,9 +137,11 @@ def play(
         tally.add(there, rewards, done)
         player.ended(done)
         if tally.longest() >= MAX_STEPS:
+            native = isinstance(vec, VecEnv)
+            how = ".max_steps" if native else "--params max_steps=N, or the wrapper TimeLimit(N)"
             raise HeadraceError(
                 f"{int((tally.played < tally.quota).sum())} of {vec.num_envs} episodes had not "
-                f"ended after {MAX_STEPS} steps; give the environment a time limit (.max_steps)"
+                f"ended after {MAX_STEPS} steps; give the environment a time limit ({how})"
             )
     there = ~np.isnan(tally.lengths.ravel())
     if not there.any():

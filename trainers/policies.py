@@ -59,7 +59,8 @@ def _module(config: TrainConfig, spec: EnvSpec, given: Any) -> Any:
     if given is None and config.policy.startswith(OBJECT):
         raise ConfigError(
             f"policy {config.policy.removeprefix(OBJECT)!r} of this run was given as an object of "
-            "Python: give it again, as policy=..."
+            "Python, which no command line can name: in Python, give it again, as policy=..., such "
+            "as headrace.evaluate(run, policy=...)"
         )
     if given is None:
         given = class_in(config.policy)

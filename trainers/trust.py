@@ -61,8 +61,9 @@ def check_env(env: str, given: str | None, command: str) -> None:
     if env.startswith(OBJECT):
         if given != env:
             raise ConfigError(
-                f"env {env.removeprefix(OBJECT)} of this run was given as an object of Python: "
-                "give it again, as env=..."
+                f"env {env.removeprefix(OBJECT)} of this run was given as an object of Python, "
+                "which no command line can name: in Python, give it again, as env=..., such as "
+                "headrace.evaluate(run, env=...)"
             )
     elif given is not None:
         if lasting_env(given) != env:

@@ -119,8 +119,7 @@ cdef class RowStepper:
         if type(result) is tuple and len(<tuple>result) == 5:
             returned = <tuple>result
         else:
-            obs, reward, terminated, truncated, info = result
-            returned = (obs, reward, terminated, truncated, info)
+            returned = five_of(step, result)
         over = self.writer.put(world, returned[0], returned[1], returned[2], returned[3])
         if over or returned[4]:
             return self.after(world, over, returned[0], returned[4])

@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..arguments import parse_count
 from ..errors import ArgumentError, ArgumentTypeError, kind_of
 from ..modules import files_of
 from ..numba.define import options_of
 from ..pyfile import module_of, split_class
 from ..registration import registered
-from .wrappers import parse_wrapper
+from .constructors import check_arguments, takes
+from .wrappers import NamedWrapper, parse_wrapper
 
 # Packages that register their environments with Gymnasium once they are imported, by the
 # namespace or the start of an id.
@@ -74,15 +76,16 @@ def source_of(
         kind, _, rest = env.partition(":")
         if kind == "gymnasium":
             spec = _gymnasium_spec(rest)
-            if "max_steps" in given:
-                given["max_episode_steps"] = given.pop("max_steps")
+            if "max_steps" in given:  # Gymnasium has -1 for none
+                given["max_episode_steps"] = _limit(given.pop("max_steps")) or -1
+            _check_gymnasiums(env, spec, given)
             return Source(env, [_Make(_FromSpec(spec), given, wraps)], spec)
         if kind == "pettingzoo":
             return Source(env, [_Make(_parallel(rest), given, wraps)])
         member = _in_file(env)
         if member is None:
             raise ArgumentError(f"env {env!r} names no environment that is written in Python")
-        return Source(member.name, [_Make(member, given, wraps)])
+        return Source(member.name, [_made_by(member, member.name, given, wraps)])
     if isinstance(env, (list, tuple)):
         if not env:
             raise ArgumentError("env is an empty list: give a function for each environment")
@@ -91,8 +94,48 @@ def source_of(
                 raise ArgumentTypeError(
                     f"env[{at}] is {kind_of(each)}: expected a function that makes an environment"
                 )
-        return Source(_name_of(env[0]), [_Make(each, given, wraps) for each in env])
-    return Source(_name_of(env), [_Make(env, given, wraps)])
+        return Source(
+            _name_of(env[0]), [_made_by(each, _name_of(each), given, wraps) for each in env]
+        )
+    return Source(_name_of(env), [_made_by(env, _name_of(env), given, wraps)])
+
+
+def _made_by(
+    function: Callable[..., Any],
+    name: str,
+    given: Mapping[str, Any],
+    wraps: tuple[Callable[[Any], Any], ...],
+) -> _Make:
+    """How to make what is the user's own, which takes the arguments; `max_steps` is a wrapper
+    where it is none of them."""
+    own = function.found() if isinstance(function, _Member) else function
+    kwargs = dict(given)
+    if "max_steps" in kwargs and not takes(own, "max_steps"):
+        limit = _limit(kwargs.pop("max_steps"))
+        wraps = (NamedWrapper("TimeLimit", (limit,)), *wraps) if limit else wraps
+    check_arguments(own, name, kwargs)
+    return _Make(function, kwargs, wraps)
+
+
+def _limit(value: Any) -> int:
+    return parse_count("max_steps", value, 0)
+
+
+def _check_gymnasiums(name: str, spec: Any, given: Mapping[str, Any]) -> None:
+    """Raises ArgumentError unless the environment's class, or gymnasium.make, takes these."""
+    import gymnasium
+    from gymnasium.envs.registration import load_env_creator
+
+    made = inspect.signature(gymnasium.make).parameters
+    own = {key: value for key, value in given.items() if key not in (*made, "render_mode")}
+    if not own:
+        return
+    try:
+        creator = spec.entry_point
+        creator = creator if callable(creator) else load_env_creator(creator)
+    except Exception:  # a package is missing: gymnasium.make says so
+        return
+    check_arguments(creator, name, {**spec.kwargs, **own})
 
 
 def _wraps(wrappers: Sequence[str | Callable[[Any], Any]]) -> tuple[Callable[[Any], Any], ...]:

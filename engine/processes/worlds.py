@@ -12,6 +12,7 @@ from .description import Description
 from .frames import frame_skip
 from .leaves import reader, writer
 from .memory import Memory
+from .signatures import call_reset, five_of
 
 Infos = dict[int, dict[str, Any]]  # by row
 
@@ -90,7 +91,7 @@ class GymnasiumWorld:
         self._read_obs = reader(observation, memory.obs)
 
     def reset(self, seed: int | None, options: Any) -> Infos:
-        obs, info = self.env.reset(seed=seed, options=options)
+        obs, info = call_reset(self.env, seed, options)
         self._write(self.rows, obs)
         return {self.rows: info} if info else {}
 
@@ -158,7 +159,7 @@ class ParallelWorld:
         self._last: dict[int, Any] = {}
 
     def reset(self, seed: int | None, options: Any) -> Infos:
-        obs, infos = self.env.reset(seed=seed, options=options)
+        obs, infos = call_reset(self.env, seed, options)
         self._show(obs)
         return self._by_row(infos)
 
@@ -167,7 +168,10 @@ class ParallelWorld:
         over, and the infos."""
         read, row_of = self._read, self._row_of
         actions = {agent: read(row_of[agent]) for agent in self.env.agents}
-        obs, rewards, terminated, truncated, infos = self.env.step(actions)
+        given = self.env.step(actions)
+        if type(given) is not tuple or len(given) != 5:
+            given = five_of(self.env.step, given)
+        obs, rewards, terminated, truncated, infos = given
         self._rewards[self.rows] = 0.0
         self._terminated[self.rows] = False
         self._truncated[self.rows] = False

@@ -69,7 +69,10 @@ class NamedWrapper:
     def _member(self, module: Any, name: str) -> Callable[..., Any]:
         found = getattr(module, name, None)
         if not callable(found):
-            raise ArgumentError(f"wrapper {self.name!r}: {module.__name__} has no class {name}")
+            where = self.name.rpartition(":")[0]
+            near = difflib.get_close_matches(name, [n for n in vars(module) if n[0] != "_"], 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise ArgumentError(f"wrapper {self.name!r}: {where} has no class {name}{hint}")
         return found
 
     def _gymnasiums(self) -> Callable[..., Any]:

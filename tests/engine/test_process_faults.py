@@ -396,3 +396,57 @@ def test_a_script_that_defines_its_environment_needs_no_guard(tmp_path: Path) ->
         [sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.stdout.splitlines() == ["[1, 2]", "[1, 2]"], done.stderr
+
+
+class OldReset(Counter):
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return super().reset(seed=seed, options=options)[0]
+
+
+class Seedless(Counter):
+    def reset(self) -> Any:  # type: ignore[override]
+        return super().reset()
+
+
+class OldStep(Counter):
+    def step(self, action: Any) -> Any:
+        obs, reward, over, _, info = super().step(action)
+        return obs, reward, over, info
+
+
+class OwnTypeError(Counter):
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return len(seed)  # type: ignore[arg-type]
+
+
+OLD_RESET = r"expected reset\(self, \*, seed=None, options=None\) -> \(observation, info\)$"
+OLD_STEP = r"expected step\(self, action\) -> \(observation, reward, terminated, truncated, info\)$"
+
+
+@pytest.mark.parametrize("executor", ["processes", "serial"])
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        (OldReset, "reset of OldReset returned a ndarray: " + OLD_RESET),
+        (Seedless, "reset of Seedless does not take seed and options: " + OLD_RESET),
+        (OldStep, "step of OldStep returned 4 values: " + OLD_STEP),
+    ],
+)
+def test_signatures_of_old_gym_are_a_sentence(env: Any, message: str, executor: str) -> None:
+    vec = headrace.make_vec(env, 2, executor=executor)
+
+    def live() -> None:
+        vec.reset(seed=0)
+        vec.step([0, 0])
+
+    with pytest.raises(headrace.HeadraceError, match=message) as raised:
+        live()
+    assert "\n" not in str(raised.value)
+    vec.close()
+
+
+def test_a_type_error_of_an_environments_own_comes_as_it_is() -> None:
+    vec = headrace.make_vec(OwnTypeError, 1, executor="serial")
+    with pytest.raises(TypeError, match="has no len"):
+        vec.reset(seed=0)
+    vec.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,6 +16,7 @@ from gymnasium.vector import SyncVectorEnv
 from process_envs import Chatty, Counter, Duel, Napper, Structured
 
 import headrace
+import headrace.engine.errors
 from headrace.engine.processes.vector import ProcessVecEnv
 
 MODES = ("NextStep", "SameStep", "Disabled")
@@ -371,3 +373,71 @@ def test_wrong_arguments(
     with pytest.raises(error, match=message) as raised:
         headrace.make_vec(**{"num_envs": 2, **kwargs})
     assert isinstance(raised.value, headrace.HeadraceError)
+
+
+class Sized(Counter):
+    def __init__(self, size: int, colour: str = "red") -> None:
+        super().__init__(length=100)
+        self.size, self.colour = size, colour
+
+
+class OwnLimit(Counter):
+    def __init__(self, max_steps: int = 9) -> None:
+        super().__init__(length=max_steps)
+
+
+class PassesOn(OwnLimit):
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+
+
+@pytest.mark.parametrize(
+    ("env", "given", "message"),
+    [
+        (
+            Sized,
+            {"sized": 9},
+            "^environment 'Sized' has no parameter sized: its parameters are size, colour; "
+            "did you mean size[?]$",
+        ),
+        (Sized, {}, "^environment 'Sized': missing a required argument: 'size'; .* size, colour$"),
+        (
+            "gymnasium:CartPole-v1",
+            {"gravity": 5},
+            "^environment 'gymnasium:CartPole-v1' has no parameter gravity: its parameters are "
+            "sutton_barto_reward, render_mode$",
+        ),
+        (lambda: Counter(), {"x": 1}, "has no parameter x: it takes none$"),
+        (Counter, {"max_steps": -1}, "max_steps is -1: it must be at least 0"),
+    ],
+)
+def test_arguments_that_the_constructor_does_not_take(env: Any, given: Any, message: str) -> None:
+    with pytest.raises(headrace.engine.errors.ArgumentError, match=message):
+        headrace.make_vec(env, 2, executor="serial", **given)
+
+
+@pytest.mark.parametrize(
+    ("env", "given", "ends"),
+    [
+        (functools.partial(Counter, 100), {"max_steps": 3}, 3),
+        (Counter, {"length": 100, "max_steps": 5}, 5),
+        (Counter, {"length": 4, "max_steps": 0}, 4),
+        (OwnLimit, {"max_steps": 6}, 6),
+        (PassesOn, {"max_steps": 7}, 7),
+        ([Counter, functools.partial(Counter, infos=True)], {"length": 100, "max_steps": 2}, 2),
+    ],
+)
+def test_a_time_limit_of_python_environments(env: Any, given: Any, ends: int) -> None:
+    with contextlib.closing(headrace.make_vec(env, 2, executor="serial", **given)) as vec:
+        vec.reset(seed=0)
+        for step in range(1, ends + 1):
+            _, _, terminated, truncated, _ = vec.step([0, 0])
+            assert (terminated | truncated).tolist() == [step == ends] * 2
+
+
+def test_no_time_limit_for_a_gymnasium_id() -> None:
+    with contextlib.closing(
+        headrace.make_vec("gymnasium:MountainCar-v0", 1, executor="serial", max_steps=0)
+    ) as vec:
+        vec.reset(seed=0)
+        assert not any(vec.step([1])[3].any() for _ in range(250))

@@ -175,3 +175,9 @@ def test_one_text_is_no_list() -> None:
 def test_wrappers_are_for_python_environments() -> None:
     with pytest.raises(ValueError, match=r"wrappers is .*: wrappers is for Python ones"):
         headrace.make_vec("cartpole", 2, wrappers=["TimeLimit(5)"])
+
+
+def test_a_wrapper_that_a_file_lacks_is_named_with_the_file(file: Path) -> None:
+    message = rf"'{file}:Doubed': {file} has no class Doubed; did you mean Doubled[?]$"
+    with pytest.raises(ValueError, match=message):
+        first(f"{file}:Line", wrappers=[f"{file}:Doubed"])

@@ -132,3 +132,22 @@ def test_debug_shows_the_traceback(monkeypatch):
     monkeypatch.setenv("HEADRACE_DEBUG", "1")
     with pytest.raises(ValueError, match="cartpool"):
         main(["train", "cartpool"])
+
+
+@pytest.mark.parametrize("columns", ["40", "60", "80"])
+def test_examples_of_help_can_be_copied(columns, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", columns)
+    for verb in ("scale", "eval"):
+        assert main([verb, "--help"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert [line for line in lines if line.startswith("example: headrace ")] == [lines[-1]]
+        assert not [line for line in lines if line.endswith(("-", "--price-per"))]
+    assert main(["train", "--help"]) == 0
+    said = capsys.readouterr().out
+    assert "--wrappers NAME,NAME" in said
+    assert "--params NAME=X" in said
+
+
+def test_the_help_of_check_names_numba(capsys):
+    assert main(["check", "--help"]) == 0
+    assert ".py:Class of an environment in Numba" in " ".join(capsys.readouterr().out.split())

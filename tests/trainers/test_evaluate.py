@@ -89,6 +89,40 @@ def test_endless_episodes_are_refused(tmp_path, point, monkeypatch):
         headrace.evaluate(folder, episodes=3)
 
 
+ENDLESS = """
+import gymnasium, numpy as np
+
+class Endless(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,))
+    action_space = gymnasium.spaces.Discrete(2)
+    reward = {reward}
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(2, np.float32), {{}}
+
+    def step(self, action):
+        return np.zeros(2, np.float32), self.reward, False, False, {{}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("reward", "said"),
+    [
+        ("1.0", r"give the environment a time limit \(--params max_steps=N, or the wrapper Time"),
+        ("float('nan')", "environment 'Endless': the reward of row 0 is nan"),
+    ],
+)
+def test_faults_of_python_environments_are_named(tmp_path, monkeypatch, reward, said):
+    monkeypatch.setattr(module, "MAX_STEPS", 200)
+    file = tmp_path / "endless.py"
+    file.write_text(ENDLESS.format(reward="1.0"))
+    folder = str(tmp_path / "run")
+    headrace.train(f"{file}:Endless", steps=8, num_envs=2, horizon=4, run_dir=folder)
+    file.write_text(ENDLESS.format(reward=reward))
+    with pytest.raises(HeadraceError, match=said):
+        headrace.evaluate(folder, episodes=2, env=f"{file}:Endless")
+
+
 def test_missing_run_and_checkpoint_are_named(run):
     with pytest.raises(RunFolderError, match="nowhere is no run"):
         headrace.evaluate("nowhere")

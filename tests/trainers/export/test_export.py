@@ -357,7 +357,7 @@ def test_a_policy_of_code_must_be_named_again():
 def test_an_environment_that_was_an_object_is_given_again():
     settings = {"num_envs": 4, "threads": 1, "steps": 1, "horizon": 2, "run_dir": "r"}
     headrace.train(Picture, **settings)
-    with pytest.raises(ConfigError, match="give it again, as env="):
+    with pytest.raises(ConfigError, match=r"no command line .* in Python, give it again, as env="):
         headrace.export_policy("r", format="c")
     result = headrace.export_policy("r", format="c", env=Picture)
     assert "uint8_t observation[12][9][3];" in Path(result.file).read_text()
