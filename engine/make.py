@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .errors import ArgumentError, ArgumentTypeError
 from .processes.sources import is_python
 from .processes.vector import ProcessVecEnv
 from .resolve import resolve
+from .spec import EnvSpec
 from .vector import VecEnv
 
 EXECUTORS = ("threads", "serial", "processes")
@@ -113,6 +116,7 @@ def make_vec(
     defines = {name: _size(name, value) for name, value in params.items() if name.isupper()}
     values = {name: value for name, value in params.items() if not name.isupper()}
     found = resolve(env, defines=defines, checked=checked)
+    _refuse_misspelt(values, found.spec)
     return VecEnv(
         found.library,
         found.spec,
@@ -124,6 +128,19 @@ def make_vec(
         params=values,
         **shared,
     )
+
+
+def _refuse_misspelt(values: Mapping[str, Any], spec: EnvSpec) -> None:
+    """Raises where a name is no parameter but nearly an argument of `make_vec`."""
+    params = [param.name for param in spec.params]
+    arguments = [name for name in inspect.signature(make_vec).parameters if name != "params"]
+    for name in values.keys() - {*params, "max_steps"}:
+        near = difflib.get_close_matches(name, params + arguments, n=1)
+        if near and near[0] in arguments:
+            raise ArgumentError(
+                f"{name!r} is no argument of make_vec, nor a parameter of the environment "
+                f"{spec.name!r}: did you mean {near[0]!r}?"
+            )
 
 
 def _refuse(

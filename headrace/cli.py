@@ -1,9 +1,10 @@
 """The command `headrace`: finds the verb, runs it, and turns what went wrong into one sentence.
 
-Exit codes: 0 done, 1 failed, 2 bad arguments, 130 interrupted (after saving). People read
-stderr; stdout is for what was asked for: a table, or one JSON document with --json. A command
-that fails prints {"error": sentence} there, one that is interrupted {"interrupted": true, "run":
-its folder or null}; the sentence stands on stderr too.
+Exit codes: 0 done, 1 failed, 2 bad arguments, 130 interrupted (after saving), 141 whoever read
+stdout went away (as SIGPIPE ends other programs). People read stderr; stdout is for what was asked
+for: a table, or one JSON document with --json. A command that fails prints {"error": sentence}
+there, one that is interrupted {"interrupted": true, "run": its folder or null}; the sentence stands
+on stderr too.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from types import FrameType
@@ -36,7 +38,7 @@ VERBS = {
     "bench": (".bench.cli", "measure speed: bench env, bench train"),
 }
 
-DONE, FAILED, BAD_ARGUMENTS, INTERRUPTED = 0, 1, 2, 130
+DONE, FAILED, BAD_ARGUMENTS, INTERRUPTED, UNREAD = 0, 1, 2, 130, 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,8 +74,11 @@ def _run(module: str, argv: list[str]) -> int:
             _terminable(),
             unstuck(as_json),
             _told_of_compiling(),
+            _told_of_runs(),
         ):
-            return int(importlib.import_module(module, __package__).main(argv))
+            code = int(importlib.import_module(module, __package__).main(argv))
+            sys.stdout.flush()
+            return code
     except HeadraceError as error:
         if debug:
             raise
@@ -93,7 +98,7 @@ def _run(module: str, argv: list[str]) -> int:
     except BrokenPipeError:
         # Whoever read stdout went away; Python would complain again when it closes it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
+        return UNREAD
     except SystemExit as stop:  # argparse has printed its help
         return stop.code if isinstance(stop.code, int) else FAILED
 
@@ -130,6 +135,22 @@ def _told_of_compiling() -> Iterator[None]:
         yield
     finally:
         compiler.on_slow, compiler.on_warning = previous
+
+
+@contextmanager
+def _told_of_runs() -> Iterator[None]:
+    """Meanwhile warnings of headrace's own are a line each."""
+    show = warnings.showwarning
+
+    def tell(message: Any, category: Any, *place: Any) -> None:
+        if category.__module__.startswith(f"{__package__}."):
+            _tell(str(message))
+        else:
+            show(message, category, *place)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = tell  # type: ignore[assignment]
+        yield
 
 
 def _tell(sentence: str) -> None:

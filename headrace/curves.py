@@ -51,7 +51,7 @@ def _curve(run: Run, label: str, metric: str) -> Curve:
         raise RunError(f"run {run.path} has logged nothing yet")
     names = {name for line in lines for name, value in line.items() if not isinstance(value, str)}
     if metric not in names:
-        raise unknown(metric, sorted(names), f"metric in {run.path}:")
+        raise unknown(metric, sorted(names), f"metric in {run.path}:", listed=True)
     points = [
         (line["steps"], line["seconds"], line[metric])
         for line in lines

@@ -43,7 +43,7 @@ class Verb:
         known = settings(self.settings)
         given, rest = parser.parse_known_args(_single_tokens(argv, known))
         if rest:
-            raise _unrecognised(rest[0], known)
+            raise _unrecognised(self.name, rest[0], known)
         return {
             name: _parsed(known[name], value) if isinstance(value, str) else value
             for name, value in vars(given).items()
@@ -165,10 +165,14 @@ def _negative(token: str) -> bool:
     return token[1:2].isdigit() or token[1:2] == "."
 
 
-def _unrecognised(token: str, known: Mapping[str, Setting]) -> ArgumentError:
+def _unrecognised(verb: str, token: str, known: Mapping[str, Setting]) -> ArgumentError:
     if not token.startswith("-"):
         return UsageError(f"unexpected argument {token!r}")
     name = token.partition("=")[0]
+    for item in known.values():
+        if item.rule.positional and name == flag(item.name):
+            place = _place(item)
+            return UsageError(f"unknown flag {name}: name it by its place, headrace {verb} {place}")
     flags: list[str] = []
     for item in known.values():
         if not item.rule.positional:

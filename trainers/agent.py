@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from .build import hash_of, warn_of_other_source
 from .codec import Codec
 from .config import TrainConfig, label
 from .environments import AnyVecEnv, environments, whole_worlds
@@ -75,7 +76,7 @@ def load_agent(
         ConfigError: the run's policy, environment or wrappers are code, which must be given again.
     """
     folder = Run.open(config.run)
-    trained, _ = folder.read_config()
+    trained, before = folder.read_config()
     check_policy(trained, config.policy, module)
     quoted = shlex.quote(str(folder.path))
     given = config.env if source is None else label(source)
@@ -86,6 +87,7 @@ def load_agent(
     rows = whole_worlds(trained, rows, source)
     vec = environments(trained, rows, threads, seed, EVALUATION, autoreset_mode, source=source)
     try:
+        warn_of_other_source(trained, before, hash_of(vec))
         made = acting(trained, Codec.of(vec).spec, folder, step, module)
         return Agent(trained, step, vec, Player(vec, made))
     except BaseException:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from ..engine.errors import ArgumentError
 from ..engine.registration import registered
+from .build import RunWarning, hash_of, hash_of_file, refuse_other_source
 from .codec import Codec
 from .config import OBJECT, TrainConfig, configure, reject_unknown
 from .environments import AnyVecEnv, default_rows, environments, name_of
@@ -105,6 +106,8 @@ def _configured(env: str, given: Mapping[str, Any], base: TrainConfig | None) ->
         for key in given:
             reject_unknown(key, settings(TrainConfig))
         config = base.replace(env=name, **given)
+    if config.policy == "native" and "encoder" in given:  # what is its default elsewhere, too
+        raise ConfigError(f"encoder {config.encoder} needs a torch policy: add --policy torch")
     params = tuple(
         (n, str(Path(v).resolve()) if isinstance(v, str) else v) for n, v in config.params
     )
@@ -128,6 +131,7 @@ def resumed(
     check_policy(saved, given.pop("policy", None))
     if env is not None and lasting_env(env) != saved.env:
         raise ConfigError(f"env cannot change when a run is resumed: it is {saved.env}")
+    refuse_other_source(saved, before, hash_of_file(saved))
     resume = f"--resume {shlex.quote(str(run.path))}"
     check_env(saved.env, env, f"headrace train {{env}} {resume}")
     wrappers = given.pop("wrappers", None)
@@ -144,6 +148,7 @@ def resumed(
     state = run.load_state(step)
     vec = _environments(config, objects.env)
     try:
+        refuse_other_source(saved, before, hash_of(vec))
         session = Session(config, vec, objects.policy, objects.env)
         session.run = run
         run.sweep()
@@ -172,6 +177,7 @@ def _warn_of_build(before: Mapping[str, str], build: Mapping[str, str]) -> None:
         warnings.warn(
             f"the run was begun with another build ({', '.join(changed)} changed): it goes on, but "
             "its weights are not those of an uninterrupted run",
+            RunWarning,
             stacklevel=5,
         )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from ..engine.errors import ClosedError
 from .begin import Objects, begun, resumed
 from .config import TrainConfig, label
 from .interrupt import Interruption, TrainingInterrupted
@@ -169,7 +170,16 @@ class PPO:
             yield self.metrics
 
     def updates(self, observer: Observer | None = None) -> Iterator[None]:
-        """The same without metrics; observer: called about ten times a second."""
+        """The same without metrics; observer: called about ten times a second.
+
+        Raises:
+            ClosedError: the run was closed.
+        """
+        if self._closed:
+            raise ClosedError(
+                f"PPO was closed, at the end of its `with` block or by close(): continue the run "
+                f"with headrace.PPO(resume={str(self.run)!r})"
+            )
         self._loop.close()
         self._loop = self._updates(observer)
         return self._loop

@@ -15,7 +15,7 @@ from ..engine.snapshot import Snapshot
 from ..engine.vector import VecEnv
 from ._native import StopFlag
 from .bottleneck import Reading, stopwatch
-from .build import build_table
+from .build import build_table, hash_of
 from .config import TrainConfig
 from .environments import AnyVecEnv, environment_metrics, frames_of
 from .episodes import EpisodeWindow
@@ -125,8 +125,9 @@ class Session:
 
     def build_table(self) -> dict[str, str]:
         """What the run is made with, for its config.toml."""
-        source = self.vec.spec_.source_hash if isinstance(self.vec, VecEnv) else ""
-        return build_table(source, self.policy.net.isa, torch=self.config.policy != "native")
+        return build_table(
+            hash_of(self.vec), self.policy.net.isa, torch=self.config.policy != "native"
+        )
 
     def close(self) -> None:
         """Ends the environments and the threads."""

@@ -104,10 +104,15 @@ def check(instance: Any) -> None:
         object.__setattr__(instance, item.name, item.convert(getattr(instance, item.name)))
 
 
-def unknown(name: str, known: Iterable[str], what: str = "setting") -> ConfigError:
-    """The error for a name that does not exist, with the nearest one that does."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]}?" if near else ""
+def unknown(
+    name: str, known: Iterable[str], what: str = "setting", *, listed: bool = False
+) -> ConfigError:
+    """The error for a name that does not exist, with the nearest one that does; listed: with all
+    of them where none is near."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    others = f"; there are {', '.join(names)}" if listed else ""
+    hint = f"; did you mean {near[0]}?" if near else others
     return ConfigError(f"unknown {what} {name}{hint}")
 
 
@@ -146,7 +151,10 @@ def _problem(item: Setting, value: Any) -> str | None:
         fits = pairs is not None and all(
             isinstance(n, str) and (_number(v) or _is_array(v)) for n, v in pairs
         )
-        return None if fits else "names with numbers, such as gravity=3.7,force=12"
+        if not fits:
+            return "names with numbers, such as gravity=3.7,force=12"
+        twice = len({name for name, _ in pairs or ()}) < len(pairs or ())
+        return "names with numbers, each name once" if twice else None
     fits = _whole(value) if kind is int else _number(value) and math.isfinite(value)
     noun = "a whole number" if kind is int else "a number"
     if fits and _within(rule, value):

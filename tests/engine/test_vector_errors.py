@@ -68,6 +68,7 @@ MAKING: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"max_steps": -1}, ValueError, "max_steps is -1"),
     ({"max_steps": 1.5}, TypeError, "max_steps is 1.5"),
     ({"max_steps": 2**31}, ValueError, "max_steps is 2147483648: at most"),
+    ({"batchsize": 1}, ValueError, "'batchsize' is no argument of make_vec.* 'batch_size'"),
     ({"gravty": 1}, ValueError, "'gravty' is no parameter .* did you mean 'gravity'"),
     ({"gravity": "heavy"}, TypeError, "'gravity' is 'heavy': give numbers"),
     ({"gravity": [1, 2]}, ValueError, r"'gravity' has shape \(2,\): give one number, or one per"),

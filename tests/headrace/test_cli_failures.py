@@ -199,3 +199,15 @@ def test_a_step_that_never_returns_is_told_of_and_a_second_signal_ends_it(number
     assert child.returncode == 130
     assert json.loads(out) == {"interrupted": True, "run": None}
     assert err == "headrace: ended without saving\n"
+
+
+@pytest.mark.parametrize("argv", [["envs"], ["envs", "cartpole", "--json"]])
+def test_a_reader_of_stdout_that_goes_away_is_no_failure_of_ours(argv):
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "headrace", *argv]
+    try:
+        done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True)
+    finally:
+        os.close(write)
+    assert (done.returncode, done.stderr) == (141, "")

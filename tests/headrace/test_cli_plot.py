@@ -93,6 +93,7 @@ def test_without_matplotlib_it_is_text(monkeypatch, capsys):
     [
         (["a", "--metric", "episode/returns"], 2, "did you mean episode/return?"),
         (["a", "--metric", "time/bottleneck"], 2, "unknown metric in a: time/bottleneck"),
+        (["a", "--metric", "foo"], 2, "unknown metric in a: foo; there are episode/"),
         (["a", "--out", "p.jpg"], 2, "--out must end in .png or .svg or .pdf, not 'p.jpg'"),
         (["a", "--out", "no/such/p.png"], 1, "no/such/p.png cannot be written: No such file"),
         (["nothing"], 2, "nothing is no run"),

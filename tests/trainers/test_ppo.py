@@ -14,6 +14,7 @@ import pytest
 from gymnasium.envs.classic_control import CartPoleEnv
 
 import headrace
+from headrace.engine.errors import ClosedError
 from headrace.trainers.interrupt import TrainingInterrupted
 from headrace.trainers.metrics import METRICS
 from headrace.trainers.run import Run
@@ -203,3 +204,12 @@ def test_policies_as_objects():
         with headrace.PPO("cartpole", policy, run_dir=f"{number}", steps=1, target=None) as ppo:
             assert [m["version"] for m in ppo] == [1]
         assert ppo.config.policy == "object:Net"
+
+
+def test_a_closed_run_is_not_trained_and_says_how_to_go_on():
+    with headrace.PPO("cartpole", run_dir="r", steps=20_000, horizon=8) as ppo:
+        next(iter(ppo))
+    for use in (lambda: next(iter(ppo)), ppo.updates):
+        with pytest.raises(ClosedError, match=r"continue the run with headrace.PPO\(resume='r'\)"):
+            use()
+    assert ppo.result().steps == ppo.steps > 0

@@ -62,6 +62,29 @@ def test_a_file_that_has_changed_is_not_executed(own):
         headrace.evaluate(run, episodes=4)
 
 
+@pytest.mark.parametrize("named", [False, True])
+def test_a_run_is_not_resumed_in_a_source_that_has_changed(named, own, capsys):
+    run = headrace.train(str(own), run_dir="r", **SMALL).run
+    own.write_text(own.read_text() + "\n/* changed */\n")
+    assert main(["train", *[str(own)] * named, "--resume", run, "--steps", "4000"]) == 2
+    assert capsys.readouterr().err == (
+        f"headrace: the source of {own} (or of a header of headrace) has changed since, and the "
+        "run cannot be resumed: train a new one, or restore the file as it was\n"
+    )
+
+
+def test_a_source_that_has_changed_is_evaluated_with_a_warning(own, capsys):
+    run = headrace.train(str(own), run_dir="r", **SMALL).run
+    argv = ["eval", run, "--env", str(own), "--episodes", "4"]
+    assert main(argv) == 0
+    assert "has changed since" not in capsys.readouterr().err
+    own.write_text(own.read_text() + "\n/* changed */\n")
+    assert main(argv) == 0
+    told = [line for line in capsys.readouterr().err.splitlines() if "compiling" not in line]
+    assert len(told) == 1
+    assert told[0].startswith(f"headrace: the source of {own} (or of a header of headrace) has")
+
+
 def test_a_run_cannot_name_another_file(own, tmp_path):
     run = headrace.train(str(own), run_dir="r", **SMALL).run
     other = tmp_path / "other.c"
