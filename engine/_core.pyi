@@ -14,6 +14,9 @@ BATCH_OFFSETS: dict[str, int]
 FRAME_OFFSETS: dict[str, int]
 pool_api: Any
 
+def crash_watch(sentence: bytes) -> None: ...
+def crash_unwatch() -> None: ...
+
 class Library:
     path: str
 

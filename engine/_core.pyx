@@ -170,6 +170,11 @@ cdef extern from "core/actions.h" nogil:
         const int64_t *targets
 
 
+cdef extern from "core/crash.h" nogil:
+    void hr_crash_watch(const char *, size_t) noexcept
+    void hr_crash_unwatch() noexcept
+
+
 cdef extern from "core/level.h" nogil:
     ctypedef struct hr_level:
         int64_t (*take)(const hr_taking *, int64_t, int64_t) noexcept nogil
@@ -215,6 +220,15 @@ cdef extern from "core/flight.h" nogil:
     int64_t hr_async_wait(hr_async *, int64_t *, int64_t, int64_t) noexcept
     int64_t hr_async_in_flight(const hr_async *) noexcept
     int64_t hr_async_ready(hr_async *) noexcept
+
+
+def crash_watch(bytes sentence):
+    """Written on stderr should native code crash, until `crash_unwatch`; see crash.h."""
+    hr_crash_watch(sentence, len(sentence))
+
+
+def crash_unwatch():
+    hr_crash_unwatch()
 
 
 include "_describe.pxi"

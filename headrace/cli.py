@@ -12,6 +12,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -73,6 +74,7 @@ def _run(module: str, argv: list[str]) -> int:
             document_alone() if alone else nullcontext(),
             _terminable(),
             unstuck(as_json),
+            _last_words(argv),
             _told_of_compiling(),
             _told_of_runs(),
         ):
@@ -122,6 +124,26 @@ def _terminable() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, previous)
+
+
+@contextmanager
+def _last_words(argv: list[str]) -> Iterator[None]:
+    """Meanwhile a crash in native code ends the process with a sentence."""
+    from .engine import _core
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    sources = [word for word in argv if word.partition(":")[0].endswith((".c", ".pyx", ".py"))]
+    sentence = (
+        "headrace: native code has crashed, most likely in a step of the environment: "
+        f"headrace check {shlex.quote(sources[0]) if sources else 'FILE'} looks for the fault\n"
+    )
+    _core.crash_watch(sentence.encode())
+    try:
+        yield
+    finally:
+        _core.crash_unwatch()
 
 
 @contextmanager

@@ -211,3 +211,33 @@ def test_a_reader_of_stdout_that_goes_away_is_no_failure_of_ours(argv):
     finally:
         os.close(write)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_a_crash_in_a_step_is_a_sentence_and_the_signal(threads, tmp_path):
+    fall = "if (s->ball_row == 3) *(volatile int *)(uintptr_t)s->ball_row = 1;\n    s->ball_row++;"
+    (tmp_path / "fall.c").write_text(CATCH.read_text().replace("s->ball_row++;", fall))
+    command = [sys.executable, "-m", "headrace", "train", "fall.c", "--threads", threads, "--quiet"]
+    done = subprocess.run(command, capture_output=True, cwd=tmp_path, text=True)
+    assert done.returncode == -signal.SIGSEGV
+    told = [line for line in done.stderr.splitlines() if "compiling" not in line]
+    assert told == [
+        "headrace: native code has crashed, most likely in a step of the environment: "
+        "headrace check fall.c looks for the fault"
+    ]
+
+
+@pytest.mark.parametrize("handled", [False, True])
+def test_signals_of_crashes_are_as_before_after_a_command(handled):
+    """Where somebody handles them already, theirs stays meanwhile too."""
+    before = "import faulthandler; faulthandler.enable();" if handled else ""
+    program = f"""{before}
+import os, signal
+from headrace.cli import main
+main(["new", "--help"])
+os.kill(os.getpid(), signal.SIGSEGV)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == -signal.SIGSEGV
+    assert "native code has crashed" not in done.stderr
+    assert ("Fatal Python error" in done.stderr) == handled
