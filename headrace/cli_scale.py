@@ -12,7 +12,7 @@ from .flags import UsageError, Verb
 from .output import print_json
 from .trainers.begin import preset_of
 from .trainers.config import TrainConfig, configure
-from .trainers.settings import Pairs, required, setting
+from .trainers.settings import Values, required, setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +48,7 @@ class ScaleFlags:
     threads: tuple[int, ...] | None = setting(
         None, "numbers of threads that torch acts with (default: 1); native ones are replicas"
     )
-    params: Pairs = setting((), "parameters of the environment: name=number,name=number")
+    params: Values = setting((), "parameters of the environment: name=number,name=number")
     repeats: int = setting(5, "how often everything is measured", low=5, high=1000)
     quick: bool = setting(False, "shorter runs: rougher figures")
     plots: str | None = setting(None, "also draw the front and the law into this PNG file")

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from .engine.errors import ArgumentError
-from .trainers.settings import ConfigError, Pairs, Setting, key, settings, unknown
+from .trainers.settings import ConfigError, Pairs, Setting, Values, key, settings, unknown
 
 
 class UsageError(ArgumentError):
@@ -141,7 +141,8 @@ def _place(item: Setting) -> str:
 
 
 def _metavar(item: Setting) -> str:
-    known = {int: "N", float: "X", str: "TEXT", tuple[int, ...]: "N,N", Pairs: "NAME=X"}
+    known = {int: "N", float: "X", str: "TEXT", tuple[int, ...]: "N,N"}
+    known |= dict.fromkeys((Pairs, Values), "NAME=X")
     return known.get(item.kind, "NAME,NAME")
 
 

@@ -20,7 +20,7 @@ from .policies import check_policy, lasting_policy, require_torch
 from .run import LAST, Run, RunError
 from .seeds import TRAINING
 from .session import Session
-from .settings import ConfigError, settings
+from .settings import ConfigError, is_array, settings
 from .trust import check_env, check_wrappers, lasting_env, lasting_wrapper, remember
 
 PRESETS = Path(__file__).parent / "presets"  # of environments that are not ours
@@ -108,9 +108,7 @@ def _configured(env: str, given: Mapping[str, Any], base: TrainConfig | None) ->
         config = base.replace(env=name, **given)
     if config.policy == "native" and "encoder" in given:  # what is its default elsewhere, too
         raise ConfigError(f"encoder {config.encoder} needs a torch policy: add --policy torch")
-    params = tuple(
-        (n, str(Path(v).resolve()) if isinstance(v, str) else v) for n, v in config.params
-    )
+    params = tuple((n, str(Path(str(v)).resolve()) if is_array(v) else v) for n, v in config.params)
     wrappers = tuple(map(lasting_wrapper, config.wrappers))
     return config.replace(policy=lasting_policy(config.policy), params=params, wrappers=wrappers)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..engine._core import MAX_THREADS
 from .policy import MEMORIES
-from .settings import ConfigError, Pairs, check, member, required, setting, settings, unknown
+from .settings import ConfigError, Values, check, member, required, setting, settings, unknown
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -84,10 +84,10 @@ class TrainConfig:
         low=0,
         high=1,
     )
-    params: Pairs = setting(
+    params: Values = setting(
         (),
         "parameters and compile-time sizes of the environment: name=number,name=number; an array: "
-        "name=FILE.npy",
+        "name=FILE.npy; of Python environments also booleans and texts: slippery=false,map=8x8",
     )
     wrappers: tuple[str, ...] = setting(
         (),

@@ -54,10 +54,10 @@ def environments(
         or a list of functions.
     """
     env = config.env if source is None else source
-    params = load_params(config.params)
+    python = is_python(env)
+    params = load_params(config.params, plain=not python)
     for name in params.keys() & inspect.signature(make_vec).parameters.keys():
         raise ConfigError(f"params: {name} is no parameter of an environment")
-    python = is_python(env)
     vec = make_vec(
         env,
         rows,

@@ -7,6 +7,8 @@ setting, the value and what is accepted.
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import dataclasses
 import difflib
 import keyword
@@ -21,6 +23,9 @@ import numpy as np
 from ..engine.errors import ArgumentError
 
 Pairs = tuple[tuple[str, float | str], ...]  # names with numbers or .npy files, sorted by name
+Values = tuple[tuple[str, float | bool | str], ...]  # likewise, with booleans and texts too
+
+NUMBERS = "names with numbers, such as gravity=3.7,force=12"  # what Pairs are
 
 
 class ConfigError(ArgumentError):
@@ -146,20 +151,27 @@ def _problem(item: Setting, value: Any) -> str | None:
     if kind == tuple[str, ...]:
         fits = isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value)
         return None if fits else "a list of texts"
-    if kind == Pairs:
-        pairs = _pairs(value)
-        fits = pairs is not None and all(
-            isinstance(n, str) and (_number(v) or _is_array(v)) for n, v in pairs
-        )
-        if not fits:
-            return "names with numbers, such as gravity=3.7,force=12"
-        twice = len({name for name, _ in pairs or ()}) < len(pairs or ())
-        return "names with numbers, each name once" if twice else None
+    if kind in (Pairs, Values):
+        return _problem_of_pairs(_pairs(value), plain=kind == Pairs)
     fits = _whole(value) if kind is int else _number(value) and math.isfinite(value)
     noun = "a whole number" if kind is int else "a number"
     if fits and _within(rule, value):
         return None
     return noun + _bounds(rule)
+
+
+def _problem_of_pairs(pairs: tuple[tuple[Any, Any], ...] | None, *, plain: bool) -> str | None:
+    """What parameters should have been; plain: without booleans and texts."""
+    fits = pairs is not None and all(
+        isinstance(n, str)
+        and (_number(v) or is_array(v) or (not plain and isinstance(v, (bool, str)) and v != ""))
+        for n, v in pairs
+    )
+    what = "names with numbers" if plain else "names with numbers, booleans or texts"
+    if not fits:
+        return NUMBERS if plain else f"{what}, such as gravity=3.7"
+    twice = len({name for name, _ in pairs or ()}) < len(pairs or ())
+    return f"{what}, each name once" if twice else None
 
 
 def _within(rule: Rule, value: float) -> bool:
@@ -185,36 +197,42 @@ def _converted(kind: Any, value: Any) -> Any:
         return tuple(int(v) for v in value)
     if kind == tuple[str, ...]:
         return tuple(value)
-    if kind == Pairs:
+    if kind in (Pairs, Values):
         pairs = _pairs(value) or ()
-        return tuple(sorted(((n, _number_or_file(v)) for n, v in pairs), key=lambda p: p[0]))
+        return tuple(sorted(((n, _kept(v)) for n, v in pairs), key=lambda p: p[0]))
     return value
 
 
-def _is_array(value: Any) -> bool:
+def is_array(value: Any) -> bool:
+    """Whether a value of a parameter names the file of an array."""
     return isinstance(value, str) and value.endswith(".npy")
 
 
-def _number_or_file(value: Any) -> Any:
-    if _is_array(value):
+def _kept(value: Any) -> Any:
+    if isinstance(value, (bool, str)):
         return value
     return int(value) if _whole(value) and abs(value) < 2**63 else float(value)
 
 
-def load_params(pairs: Pairs) -> dict[str, Any]:
+def load_params(pairs: Values, *, plain: bool = False) -> dict[str, Any]:
     """The parameters by name, arrays read from their files; ConfigError for a file that holds
-    none. Files of pickled objects are refused: reading one would run its code."""
+    none. Files of pickled objects are refused: reading one would run its code.
+
+    plain: booleans and other texts are refused, as native environments take none.
+    """
     found: dict[str, Any] = {}
     for name, value in pairs:
-        if isinstance(value, str):
-            try:
-                found[name] = np.load(value, allow_pickle=False)
-            except OSError as error:
-                raise ConfigError(f"params: {name}={value}: {error.strerror or error}") from error
-            except (ValueError, EOFError) as error:
-                raise ConfigError(f"params: {name}={value} holds no array: {error}") from None
-        else:
+        if not is_array(value):
+            if plain and isinstance(value, (bool, str)):
+                raise ConfigError(f"params must be {NUMBERS}, not {name}={value}")
             found[name] = value
+            continue
+        try:
+            found[name] = np.load(str(value), allow_pickle=False)
+        except OSError as error:
+            raise ConfigError(f"params: {name}={value}: {error.strerror or error}") from error
+        except (ValueError, EOFError) as error:
+            raise ConfigError(f"params: {name}={value} holds no array: {error}") from None
     return found
 
 
@@ -267,6 +285,21 @@ def _read_pairs(text: str) -> Any:
     return tuple((name.strip(), _read_number(value)) for name, _, value in entries)
 
 
+def _read_values(text: str) -> Any:
+    entries = [part.partition("=") for part in _read_texts(text)]
+    return tuple((name.strip(), _read_literal(value.strip())) for name, _, value in entries)
+
+
+def _read_literal(text: str) -> Any:
+    """A number, a boolean or what else is a literal of Python; else the text."""
+    value = _read_bool(text)
+    value = _read_number(text) if value is text else value
+    if value is text:
+        with contextlib.suppress(SyntaxError, ValueError):
+            return ast.literal_eval(text)
+    return value
+
+
 _READERS: dict[Any, Any] = {
     bool: _read_bool,
     int: _read_number,
@@ -275,4 +308,5 @@ _READERS: dict[Any, Any] = {
     tuple[int, ...]: _read_list,
     tuple[str, ...]: _read_texts,
     Pairs: _read_pairs,
+    Values: _read_values,
 }

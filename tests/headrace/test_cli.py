@@ -82,7 +82,8 @@ def test_train_help_of_an_environment_shows_its_preset(capsys):
          "policy 'jax' is none: expected native, torch or a class in a file of yours, such as "
          "net.py:Net"),
         (["--params", "a=0.1,a=0.2"],
-         "--params must be names with numbers, each name once, not 'a=0.1,a=0.2'"),
+         "--params must be names with numbers, booleans or texts, each name once, "
+         "not 'a=0.1,a=0.2'"),
         (["--resume", "r", "--env", "x.c"],
          "unknown flag --env: name it by its place, headrace train ENV"),
         (["--encoder", "nature"], "encoder nature needs a torch policy: add --policy torch"),

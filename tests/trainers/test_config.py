@@ -42,8 +42,8 @@ def test_default_preset_and_given_values_come_in_this_order(preset):
                             "not (64, 0)"),
         ("hidden", (), "hidden must be a list of whole numbers of at least 1, such as 64,64, "
                        "not ()"),
-        ("params", {"gravity": "low"}, "params must be names with numbers, such as "
-                                       "gravity=3.7,force=12, not {'gravity': 'low'}"),
+        ("params", {"gravity": [1]}, "params must be names with numbers, booleans or texts, such "
+                                     "as gravity=3.7, not {'gravity': [1]}"),
         ("policy", "jax", "policy 'jax' is none: expected native, torch or a class in a file of "
                            "yours, such as net.py:Net"),
         ("memory", "lstm", "memory lstm needs a torch policy: add --policy torch"),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import headrace
+from headrace.cli import main
 from headrace.trainers.run import Run
 from headrace.trainers.settings import ConfigError
 
@@ -52,3 +53,43 @@ def test_pickles_are_not_opened():
     with pytest.raises(ConfigError, match="holds no array"):
         train("evil.npy")
     assert not Path("executed").exists()
+
+
+LAKE = """
+import gymnasium, numpy as np
+
+class Lake(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, slippery=True, name="4x4", size=1, quoted=""):
+        assert (slippery, name, size, quoted) == (False, "8x8", 9, "7"), (slippery, name, size)
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(2, np.float32), 1.0, True, False, {}
+"""
+FLAGS = ["--steps", "8", "--num-envs", "2", "--horizon", "4", "--quiet", "--run-dir", "r"]
+
+
+@pytest.mark.parametrize("preset", [False, True])
+def test_booleans_and_texts_are_parameters_of_python_environments(preset):
+    Path("lake.py").write_text(LAKE)
+    given = ["--params", "slippery=false,name=8x8,size=9,quoted='7'"]
+    if preset:
+        Path("lake.toml").write_text(
+            '[params]\nslippery = false\nname = "8x8"\nsize = 9\nquoted = "7"\n'
+        )
+        given = []
+    assert main(["train", "lake.py:Lake", *given, *FLAGS]) == 0
+    assert headrace.evaluate("r", episodes=2).return_mean == 1.0  # as the run's folder has them
+
+
+@pytest.mark.parametrize("given", ["gravity=false", "gravity=x", "gravity=[1,2]", "gravity="])
+def test_parameters_of_native_environments_are_numbers(given, capsys):
+    assert main(["train", "cartpole", "--params", given, *FLAGS]) == 2
+    said = capsys.readouterr().err
+    assert "must be names with numbers" in said
+    assert not Path("r").exists()
