@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pickle
 import time
+from pathlib import Path
 from typing import Any
 
 from ..errors import HeadraceError, WorkerError
+from .signatures import STEP
 
 
 class Watch:
@@ -32,7 +34,15 @@ def raised_by_worker(k: int, world: int, name: str, kept: bytes | None, text: st
 def raised_error(where: str, name: str, text: str, cause: BaseException | None) -> WorkerError:
     """An environment's exception as the batch raises it, with its traceback `text`; one of ours
     says all in its sentence."""
+    if _is_old_step(text):
+        return WorkerError(f"{where}: its step returned something else: expected {STEP}")
     own = isinstance(cause, HeadraceError)
     error = WorkerError(f"{where}: {cause}" if own else f"{where} raised {name}:\n\n{text}")
     error.__cause__ = cause
     return error
+
+
+def _is_old_step(text: str) -> bool:
+    """Whether a wrapper of Gymnasium's met a step that does not return five values."""
+    file, _, rest = text.rpartition('File "')[2].partition('"')
+    return "gymnasium" in Path(file).parts and "to unpack (expected 5" in rest

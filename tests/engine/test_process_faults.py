@@ -445,6 +445,15 @@ def test_signatures_of_old_gym_are_a_sentence(env: Any, message: str, executor: 
     vec.close()
 
 
+def test_a_step_of_old_gym_within_a_time_limit_is_a_sentence() -> None:
+    vec = make(OldStep, 1, max_steps=9)
+    vec.reset(seed=0)
+    with pytest.raises(
+        WorkerError, match=r"^environment 0 .* returned something else: " + OLD_STEP
+    ):
+        vec.step([0])
+
+
 def test_a_type_error_of_an_environments_own_comes_as_it_is() -> None:
     vec = headrace.make_vec(OwnTypeError, 1, executor="serial")
     with pytest.raises(TypeError, match="has no len"):
