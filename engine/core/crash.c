@@ -2,12 +2,15 @@
 #include "crash.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
 #define SIGNALS 4
 
 static const int numbers[SIGNALS] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+
+static atomic_flag speaking = ATOMIC_FLAG_INIT; /* by the first thread that crashes */
 
 /* A signal handler can be given nothing: what it needs is here. */
 static struct {
@@ -20,9 +23,11 @@ static struct {
 } crash;
 
 static void last_words(int number) {
+    while (atomic_flag_test_and_set(&speaking)) pause(); /* until the other ends the process */
     ssize_t written = write(STDERR_FILENO, crash.sentence, crash.size);
     (void)written;
-    raise(number); /* held back until we return, and then by default: SA_RESETHAND */
+    signal(number, SIG_DFL);
+    raise(number); /* held back until we return */
 }
 
 void hr_crash_watch(const char *sentence, size_t size) {
@@ -33,7 +38,7 @@ void hr_crash_watch(const char *sentence, size_t size) {
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_handler = last_words;
-    action.sa_flags = SA_ONSTACK | SA_RESETHAND;
+    action.sa_flags = SA_ONSTACK;
     sigemptyset(&action.sa_mask);
     for (int i = 0; i < SIGNALS; i++) {
         sigaction(numbers[i], NULL, &crash.before[i]);
