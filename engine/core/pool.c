@@ -158,10 +158,15 @@ static void *work(void *arg) {
     }
 }
 
-/* Called with the lock held. Signals are left to the threads of the caller's program. */
+/* Called with the lock held. Signals are left to the threads of the caller's program, but for
+ * those that a thread's own faults raise: blocked, they end the process unheard. */
 static void start_threads(hr_pool *pool) {
     sigset_t all, before;
     sigfillset(&all);
+    sigdelset(&all, SIGSEGV);
+    sigdelset(&all, SIGBUS);
+    sigdelset(&all, SIGFPE);
+    sigdelset(&all, SIGILL);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     while (pool->started < pool->threads - 1) {
         worker *next = &pool->workers[pool->started];
