@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import selectors
+import signal
 import subprocess
 import tempfile
 from contextlib import suppress
@@ -70,7 +71,7 @@ class Driver:
         environment = outside(os.environ)
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, text=True,
-            bufsize=1, cwd=self._scratch.name, env=environment,
+            bufsize=1, cwd=self._scratch.name, env=environment, start_new_session=True,
         )  # fmt: skip
         self._selector = selectors.DefaultSelector()
         assert self._process.stdout is not None
@@ -102,7 +103,7 @@ class Driver:
         return lines[-1] if lines else f"the driver ended with code {self._process.returncode}"
 
     def close(self) -> None:
-        """Ends the program."""
+        """Ends the program, and whatever processes of its own it has left behind."""
         self._selector.close()
         for pipe in (self._process.stdin, self._process.stdout):
             with suppress(BrokenPipeError):
@@ -113,5 +114,7 @@ class Driver:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        with suppress(ProcessLookupError):  # nobody was left behind
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._said.close()
         self._scratch.cleanup()

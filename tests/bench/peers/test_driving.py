@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -104,3 +106,31 @@ def test_silence_is_an_error(peer: Peer, tmp_path: Path, monkeypatch: pytest.Mon
         pytest.raises(PeerError, match="no answer"),
     ):
         driver.ask(do="describe")
+
+
+def test_nobody_is_left_behind(peer: Peer, tmp_path: Path) -> None:
+    """Workers of a library's own that outlive the driver, as PufferLib's may, end with it."""
+    fork = (
+        "import subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        f"open({str(tmp_path / 'child')!r}, 'w').write(str(child.pid))\n"
+    )
+    (tmp_path / "bench" / "peers" / "drivers" / "fake.py").write_text(fork + DRIVER)
+    with closing(Driver(peer, Path(sys.executable))) as driver:
+        driver.ask(do="describe")
+        child = int((tmp_path / "child").read_text())
+        os.kill(child, 0)  # it is there
+    for _ in range(500):
+        if _gone(child):
+            break
+        time.sleep(0.01)
+    assert _gone(child)
+
+
+def _gone(pid: int) -> bool:
+    """Whether a process, no child of ours, has ended."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return True
+    return state == "Z"
