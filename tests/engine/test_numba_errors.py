@@ -99,7 +99,11 @@ def test_line_in_a_helper_function(tmp_path: Path) -> None:
     [
         ("walk.py:Run", {}, r"walk\.py has no environment Run: it has Walk"),
         ("walk.py", {"SIZE": 3}, r"walk\.py has no compile-time size SIZE: it has none"),
-        ("walk.py", {"speed": 3}, r"'speed' is no argument of make_vec, nor a parameter of the environment 'walk'"),
+        (
+            "walk.py",
+            {"speed": 3},
+            r"'speed' is no argument of make_vec, nor a parameter of the environment 'walk'",
+        ),
         ("other.py", {}, "there is no such file"),
     ],
 )
