@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from . import compiler as running
@@ -271,12 +271,15 @@ def _check_defines(source: Path, defines: Mapping[str, int]) -> None:
         if isinstance(value, bool) or not hasattr(value, "__index__"):
             raise ArgumentError(f"size {name} is {value!r}: give an integer")
         if name not in sizes:
-            close = difflib.get_close_matches(name, sizes, 1)
-            known = f"it has {', '.join(sizes)}" if sizes else "it has none"
-            raise ArgumentError(
-                f"{source.name} has no compile-time size {name}: "
-                + (f"did you mean {close[0]}?" if close else f"{known} (#ifndef NAME)")
-            )
+            raise unknown_size(source.name, name, sizes, "#ifndef NAME")
+
+
+def unknown_size(file: str, name: str, sizes: Iterable[str], form: str) -> ArgumentError:
+    """For a compile-time size that a file has not got; form: how one is written there."""
+    close = difflib.get_close_matches(name, sizes, 1)
+    known = f"it has {', '.join(sizes) or 'none'} ({form})"
+    hint = f"did you mean {close[0]}?" if close else known
+    return ArgumentError(f"{file} has no compile-time size {name}: {hint}")
 
 
 def _flags(compiler: list[str], checked: bool, sanitize: bool) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import functools
 import hashlib
 import operator
@@ -14,7 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .errors import ArgumentError, ArgumentTypeError, EnvDefinitionError
+from .compile import unknown_size
+from .errors import ArgumentTypeError, EnvDefinitionError
 
 
 def split_class(text: str) -> tuple[str, str]:
@@ -90,12 +90,7 @@ def _set_sizes(tree: ast.Module, file: str, sizes: dict[str, int]) -> None:
             places[target.id] = node.value
     for name, value in sizes.items():
         if name not in places:
-            close = difflib.get_close_matches(name, places, 1)
-            known = f"it has {', '.join(places)}" if places else "it has none"
-            raise ArgumentError(
-                f"{file} has no compile-time size {name}: "
-                + (f"did you mean {close[0]}?" if close else f"{known} (NAME = integer)")
-            )
+            raise unknown_size(file, name, places, "NAME = integer")
         places[name].value = value
 
 
