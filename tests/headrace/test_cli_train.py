@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -119,21 +120,26 @@ def wait_for(condition, seconds=60):
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupt_saves_says_where_and_exits_with_130(number, tmp_path):
-    process = start("--json")
-    metrics = tmp_path / "r" / "metrics.jsonl"
+def interrupted(process, send):
+    """What a run in r says on stderr, once `send` has interrupted it after its first update."""
+    metrics = Path("r", "metrics.jsonl")
     try:
         wait_for(lambda: metrics.exists() and metrics.read_text())
-        process.send_signal(number)
+        send()
         out, err = process.communicate(timeout=60)
     finally:
         process.kill()
     assert process.returncode == 130
     assert json.loads(out) == {"interrupted": True, "run": "r"}
     assert "Traceback" not in err
-    step = Run.open("r").latest()
-    assert f"saved r/checkpoints/{step}" in err
+    assert f"saved r/checkpoints/{Run.open('r').latest()}" in err
+    return err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupt_saves_says_where_and_exits_with_130(number, tmp_path):
+    process = start("--json")
+    err = interrupted(process, lambda: process.send_signal(number))
     assert "--resume r" in err
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
@@ -144,17 +150,7 @@ def test_a_signal_to_every_process_leaves_the_workers_to_the_run(number, tmp_pat
     """As a terminal sends SIGINT, and `timeout` SIGTERM."""
     (tmp_path / "slow.py").write_text(SLOW)
     process = start("--json", "--num-envs", "4", "--horizon", "8", "--async", env="slow.py:Slow")
-    metrics = tmp_path / "r" / "metrics.jsonl"
-    try:
-        wait_for(lambda: metrics.exists() and metrics.read_text())
-        os.killpg(process.pid, number)
-        out, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert process.returncode == 130
-    assert json.loads(out) == {"interrupted": True, "run": "r"}
-    assert "Traceback" not in err
-    assert f"saved r/checkpoints/{Run.open('r').latest()}" in err
+    interrupted(process, lambda: os.killpg(process.pid, number))
 
 
 def test_interrupt_while_setting_up_exits_with_130(monkeypatch, capsys):
