@@ -10,6 +10,7 @@
 #ifndef HEADRACE_WAITWORD_H
 #define HEADRACE_WAITWORD_H
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <time.h>
@@ -31,7 +32,9 @@
 #include <pthread.h>
 #endif
 
-#define HR__NS_PER_S 1000000000LL
+#define HR__NS_PER_S   1000000000LL
+#define HR__SELFISH_NS 2000  /* of a spin, before it yields */
+#define HR__AWAY_NS    50000 /* a turn that takes so long was somebody else's */
 
 typedef struct hr__word {
     _Atomic uint32_t value;
@@ -56,18 +59,27 @@ static inline void hr__pause(void) {
 #endif
 }
 
-/* Spins for at most `spin_ns` (0: not at all) while the word equals `seen`.
- * Returns 1 when it changed. */
+/* Spins for at most `spin_ns` (0: not at all) while the word equals `seen`. Returns 1 when it
+ * changed.
+ *
+ * Whoever else wants the CPU gets it: after a few turns each one yields. When it comes back
+ * late, with nothing changed, others have enough to do, and it gives up: on a busy machine a
+ * sleeper is woken sooner than one who waits for its turn. */
 static inline int hr__word_spin(hr__word *word, uint32_t seen, int64_t spin_ns) {
     if (spin_ns <= 0) return atomic_load(&word->value) != seen;
-    const int64_t until = hr__now_ns() + spin_ns;
-    do {
+    const int64_t start = hr__now_ns();
+    for (int64_t now = start; now - start < spin_ns;) {
         for (int turn = 0; turn < 8; turn++) {
             if (atomic_load_explicit(&word->value, memory_order_acquire) != seen) return 1;
             hr__pause();
         }
-    } while (hr__now_ns() < until);
-    return 0;
+        const int64_t before = now = hr__now_ns();
+        if (now - start < HR__SELFISH_NS) continue;
+        sched_yield();
+        now = hr__now_ns();
+        if (now - before > HR__AWAY_NS) break;
+    }
+    return atomic_load(&word->value) != seen;
 }
 
 #ifdef HR__FUTEX

@@ -29,9 +29,10 @@ from .worker import send_handle
 START_SECONDS = 60.0  # that a worker has at least to import and make its environments
 _CLOSE_SECONDS = 5.0  # that environments have to close themselves
 _LOOK_SECONDS = 0.05
-# How long who waits looks before it sleeps, (the batch, a worker): where each of them has a CPU
-# of its own, as long as it takes to sleep and be woken; else the other needs the CPU.
-_SPIN_NS = {True: (100_000, 100_000), False: (0, 5_000)}
+# How long who waits looks before it sleeps, (the batch, a worker): where each of them has a CPU of
+# its own, as long as it takes to sleep and be woken. Else the batch sleeps at once; a worker looks
+# out for as long as the caller may need between two steps, and yields its CPU meanwhile.
+_SPIN_NS = {True: (100_000, 100_000), False: (0, 50_000)}
 
 
 class Crew:
