@@ -59,6 +59,8 @@ class Batch:
         self._mask = arrays.get("mask")
         self._floats = [f for f in self.spec.obs_fields if f.dtype == "float32"]
         self._all_floats = 4 * sum(f.size for f in self._floats) == self.spec.obs_dtype.itemsize
+        own = self._native and self._all_floats
+        self._numbers = self._obs.view(np.float32).reshape(-1) if own else None
 
     def check_ready(self) -> None:
         """Raises unless the environments were reset and are open."""
@@ -107,7 +109,7 @@ class Batch:
     def first_bad(self, raw: NDArray[np.uint8]) -> tuple[int, str, float] | None:
         """(index, field's name, number) of the first number in raw that is not finite."""
         if self._all_floats:
-            numbers = raw.view(np.float32).reshape(-1)
+            numbers = self._numbers if raw is self._obs else raw.view(np.float32).reshape(-1)
             if math.isfinite(numbers.dot(numbers)):  # quicker than asking each
                 return None
         for field in self._floats:

@@ -230,11 +230,13 @@ class SteppedCollector:
         """Keeps the final observations of episodes that were cut (places of their steps; -1:
         it ended by itself), and forgets what is remembered of all."""
         cut = places >= 0
-        if cut.any():
-            over = rows[cut]
+        count = np.count_nonzero(cut)
+        if count:
+            over, at = (rows, places) if count == len(rows) else (rows[cut], places[cut])
             raw = self.batch.final_observations(over)
             self._check_observations(raw, over)
-            self._cuts.append(_Cut(places[cut], raw, self._state[over]))
+            state = self._state[over] if self.actor.state_size else self._state[:count]
+            self._cuts.append(_Cut(at, raw, state))
         if self.actor.state_size:
             self._state[rows] = 0.0
 
