@@ -60,7 +60,7 @@ class Batch:
         self._floats = [f for f in self.spec.obs_fields if f.dtype == "float32"]
         self._all_floats = 4 * sum(f.size for f in self._floats) == self.spec.obs_dtype.itemsize
         own = self._native and self._all_floats
-        self._numbers = self._obs.view(np.float32).reshape(-1) if own else None
+        self._numbers: Any = self._obs.view(np.float32).reshape(-1) if own else None
 
     def check_ready(self) -> None:
         """Raises unless the environments were reset and are open."""
