@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +20,11 @@ from .config import OBJECT, TrainConfig
 from .policy import MEMORIES, PolicySpec, TensorError
 from .run import Run
 from .settings import ConfigError
+
+# How often torch's threads (those of GNU OpenMP) look for work before they sleep: about as long as
+# it takes to wake them. Its default is some hundred times that, which costs nothing on idle CPUs,
+# and where other programs want them most of the time, at every layer.
+TORCH_SPINS = "2000"
 
 
 def native_policy(config: TrainConfig, spec: EnvSpec) -> PolicySpec:
@@ -42,12 +48,14 @@ def torch_policy(config: TrainConfig, spec: EnvSpec, module: Any = None) -> Any:
 
 
 def require_torch(policy: str) -> None:
-    """ConfigError in one sentence where torch is not installed."""
+    """ConfigError in one sentence where torch is not installed. Where it is not loaded yet, it will
+    wait politely."""
     if importlib.util.find_spec("torch") is None:
         raise ConfigError(
             f"policy {policy} needs PyTorch, which is not installed: pip install headrace[torch], "
             "or train with --policy native"
         )
+    os.environ.setdefault("GOMP_SPINCOUNT", TORCH_SPINS)
 
 
 def _module(config: TrainConfig, spec: EnvSpec, given: Any) -> Any:

@@ -1,5 +1,7 @@
 """Torch policies: encoding, initial weights, what a user's module must be, building blocks."""
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -199,6 +201,26 @@ def test_without_torch_there_is_one_sentence(monkeypatch):
     monkeypatch.setattr(policies.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"needs PyTorch.*pip install headrace\[torch\]"):
         policies.require_torch("torch")
+
+
+def test_threads_of_torch_sleep_soon_where_nothing_is_said():
+    shown = [
+        "import headrace.trainers.policies as p",
+        "p.require_torch('torch')",
+        "import torch",
+    ]
+    environment = {k: v for k, v in os.environ.items() if k != "GOMP_SPINCOUNT"}
+    for given, spins in (({}, policies.TORCH_SPINS), ({"GOMP_SPINCOUNT": "7"}, "7")):
+        said = subprocess.run(
+            [sys.executable, "-c", ";".join(shown)],
+            env=environment | {"OMP_DISPLAY_ENV": "VERBOSE"} | given,
+            stderr=subprocess.PIPE,
+            check=True,
+            text=True,
+        ).stderr
+        if "GOMP_SPINCOUNT" not in said:
+            pytest.skip("torch's OpenMP is not GNU's")
+        assert f"GOMP_SPINCOUNT = '{spins}'" in said
 
 
 def test_building_blocks_are_loaded_when_asked_for(monkeypatch):
