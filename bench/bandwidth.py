@@ -14,12 +14,14 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from operator import itemgetter
 from subprocess import PIPE, Popen
 from typing import IO, cast
 
 import numpy as np
 
-from .timing import Spread
+from .rounds import repeated
+from .spread import Spread
 
 SIZES = tuple(1 << shift for shift in range(16, 31, 2))  # bytes read and written: 64 KiB to 1 GiB
 LEAD = 0.02  # seconds from when all processes are ready until they begin
@@ -30,8 +32,8 @@ def copy_bandwidth(
     sizes: Sequence[int], threads: int, *, rounds: int, seconds: float
 ) -> dict[int, Spread]:
     """Bytes a second, those read and those written counted, by footprint in bytes."""
-    found = [_once(sizes, threads, seconds) for _ in range(rounds)]
-    return {size: Spread.of([rates[k] for rates in found]) for k, size in enumerate(sizes)}
+    (found,) = repeated([lambda _: _once(sizes, threads, seconds)], rounds)
+    return {size: found.spread(itemgetter(k)) for k, size in enumerate(sizes)}
 
 
 def _once(sizes: Sequence[int], threads: int, seconds: float) -> list[float]:

@@ -14,6 +14,7 @@ from ..flags import UsageError, Verb
 from ..output import print_json
 from . import machine, plots, results
 from .benchmark import Benchmark, Flags, Report
+from .given import Given, watching
 from .interference import Interference, forewarn, told
 
 # name: (module that holds its BENCHMARK, what it measures)
@@ -58,9 +59,9 @@ def run(benchmark: Benchmark, flags: Any, here: dict[str, Any]) -> Report:
     """Measures, and prints the tables on stderr; `here` is told of other work meanwhile."""
     forewarn()
     watch = Interference()
-    with _Progress() as progress:
+    with watching(Given(again=not flags.quick)) as given, _Progress() as progress:
         report = benchmark.report(flags, progress.show)
-    here |= told(watch)
+    here |= told(watch, given)
     results.print_report(report.title, here, report.results, report.ratios)
     return report
 
@@ -113,7 +114,7 @@ class _Progress:
     def show(self, done: int, total: int) -> None:
         """Shows that `done` of `total` measurements have been taken."""
         if self.visible:
-            print(f"\rmeasuring {done}/{total}", end="", file=sys.stderr, flush=True)
+            print(f"\rmeasuring {min(done, total)}/{total}", end="", file=sys.stderr, flush=True)
 
 
 def _usage() -> str:

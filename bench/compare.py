@@ -6,7 +6,8 @@ by, since the repeats of one run share its minutes of the machine: 5 % of the fi
 other figures say more, 2.5 robust standard deviations of all figures' factors about their
 median; never more than 9 %, so that a change of 10 % with little noise of its own is always
 seen. Where other work disturbed a run, the margin is no less than the share of the machine that
-it took. Medians further apart than the margin without that proof are called unclear. With fewer
+it took; for a figure that was measured while the CPUs gave less than they have, no less than what
+was missing. Medians further apart than the margin without that proof are called unclear. With fewer
 than four repeats the proof is that the ranges lie apart; one repeat alone has none.
 """
 
@@ -34,7 +35,8 @@ DEVIATIONS = 2.5  # robust standard deviations of them that two runs of the same
 LEVEL = 0.05  # of the test, both directions together
 RANKED = 4  # repeats that the test needs to reject anything; with fewer, ranges must lie apart
 LESS_IS_BETTER = ("s", "us/call", "core-s/M", "GPU-s/M", "share off", "environments")
-PASSING = ("load", "other_work", "disturbed")  # what a machine is told of and is not
+# What a machine is told of and is not.
+PASSING = ("load", "other_work", "disturbed", "cores_given", "retaken", "short")
 NEUTRAL = ("steps", "cores")  # neither more nor less is better
 SAME, UNCLEAR, MOVED = "same", "unclear", "moved"
 Figure = Mapping[str, Any]
@@ -118,7 +120,16 @@ def taken(machine: Mapping[str, Any]) -> float:
     """Share of the machine that other work took while it was measured, where it disturbed."""
     if not machine.get("disturbed"):
         return 0.0
-    return float(machine["other_work"] / machine["cores"])
+    return float((machine["other_work"] or 0.0) / machine["cores"])
+
+
+def withheld(figure: Figure, machine: Mapping[str, Any]) -> float:
+    """Share of the machine that its CPUs did not give at worst, where repeats of the figure were
+    taken while they gave less."""
+    given = machine.get("cores_given")
+    if not figure.get("short") or not given:
+        return 0.0
+    return float(1.0 - given["least"] / machine["cores"])
 
 
 def compared(before: Figure, after: Figure, margin: float = LEAST) -> Comparison:
@@ -138,7 +149,7 @@ def compared(before: Figure, after: Figure, margin: float = LEAST) -> Comparison
 def _chance(before: Figure, after: Figure, allowed: float) -> float:
     """How likely the repeats of figures that are `allowed` apart lie at least as far apart; with
     too few for a test 0 where their ranges lie apart, else 1."""
-    first, second = (each.get("samples") or () for each in (before, after))
+    first, second = (_samples(each) for each in (before, after))
     if min(len(first), len(second)) < RANKED:
         one_alone = min(before["repeats"], after["repeats"]) < 2  # whose range is not known
         lie_apart = before["max"] < after["min"] or after["max"] < before["min"]
@@ -149,6 +160,11 @@ def _chance(before: Figure, after: Figure, allowed: float) -> float:
     return min(1.0, 2 * chance_above(below, above))
 
 
+def _samples(figure: Figure) -> list[float]:
+    """The repeats; seeds that missed a target took longer than all others."""
+    return [*(figure.get("samples") or ()), *[math.inf] * figure.get("missed", 0)]
+
+
 @dataclasses.dataclass(frozen=True)
 class Outcome:
     """All figures of two runs."""
@@ -156,6 +172,7 @@ class Outcome:
     differences: dict[str, tuple[Any, Any]]  # of machine and command
     margin: float  # a share that two runs of the same may differ by
     disturbed: Sequence[str]  # before, after: which of them other work disturbed
+    short: dict[str, int]  # before, after: figures with repeats while the CPUs gave less
     comparisons: Sequence[Comparison]
     only_before: Sequence[str]
     only_after: Sequence[str]
@@ -169,6 +186,7 @@ class Outcome:
             "equal": self.count(MOVED) == 0,
             "margin": self.margin,
             "disturbed": list(self.disturbed),
+            "short": self.short,
             "differences": {name: list(pair) for name, pair in self.differences.items()},
             "only_before": list(self.only_before),
             "only_after": list(self.only_after),
@@ -193,7 +211,11 @@ def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> Outcome:
             for which, machine in zip(("before", "after"), machines, strict=True)
             if machine.get("disturbed")
         ],
-        [compared(*pair, margin) for pair in pairs],
+        {
+            "before": sum(bool(before.get("short")) for before, _ in pairs),
+            "after": sum(bool(after.get("short")) for _, after in pairs),
+        },
+        [compared(*pair, max(margin, *map(withheld, pair, machines))) for pair in pairs],
         [_label(*key) for key in old if key not in new],
         [_label(*key) for key in new if key not in old],
     )
@@ -249,6 +271,12 @@ def print_outcome(outcome: Outcome) -> None:
     console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
     for which in outcome.disturbed:
         console.print(f"[yellow]{which}: other work disturbed these figures; measure again[/]")
+    for which, count in outcome.short.items():
+        if count:
+            console.print(
+                f"[yellow]{which}: the CPUs gave less than they have while {count} figures were "
+                "measured; their margin is what was missing then[/]"
+            )
     for name, (before, after) in outcome.differences.items():
         console.print(f"[yellow]{name} differs:[/] {escape(f'{before} | {after}')}")
     told = [each for each in outcome.comparisons if each.verdict != SAME]

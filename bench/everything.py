@@ -9,6 +9,7 @@ from ..flags import Verb
 from . import machine
 from .benchmark import Flags, Report
 from .cli import BENCHMARKS, benchmark_named, checked_plots, finish, run
+from .interference import together
 from .results import Result
 
 QUICK = ("env", "vec", "kernels", "train")  # those that --quick keeps
@@ -35,12 +36,11 @@ def main(argv: list[str]) -> int:
         runs = [(name, {"repeats": LEAST_REPEATS}) for name in BENCHMARKS if name in QUICK]
     else:
         runs.append(("train", PRESETS))
-    worst: dict[str, Any] = {}
+    meanwhile: list[dict[str, Any]] = []
     for name, given in runs:
         benchmark = benchmark_named(name)
         report = run(benchmark, benchmark.flags(quick=flags.quick, **given), here)
-        if (here["other_work"] or 0.0) >= (worst.get("other_work") or 0.0):
-            worst = {key: here[key] for key in ("other_work", "disturbed")}
+        meanwhile.append({**here})
         found += [dataclasses.replace(each, name=f"{name}/{each.name}") for each in report.results]
-    finish(flags, here | worst, Report("All", found))
+    finish(flags, here | together(meanwhile), Report("All", found))
     return 0

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..engine.cpus import available_cpus
+from .given import Given
 
 ROOM = 0.1  # share of a core that others may take of each before figures count as disturbed
 SHORTEST = 0.1  # seconds below which the system's clock ticks are too coarse
@@ -55,10 +56,25 @@ def disturbs(others: float | None) -> bool:
     return others > cores - (1 - ROOM) * available_cpus()
 
 
-def told(watch: Interference) -> dict[str, Any]:
-    """For a document's machine: cores that other work kept busy, and whether that was too much."""
+def told(watch: Interference, given: Given) -> dict[str, Any]:
+    """For a document's machine: cores that other work kept busy, whether that was too much, and
+    what the CPUs gave."""
     others = watch.cores()
-    return {"other_work": others, "disturbed": disturbs(others)}
+    return {"other_work": others, "disturbed": disturbs(others), **given.told()}
+
+
+def together(machines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What `told` says of several benchmarks, as one: the worst of each."""
+    given = [each["cores_given"] for each in machines if each["cores_given"]]
+    return {
+        "other_work": max((each["other_work"] or 0.0 for each in machines), default=None),
+        "cores_given": {key: min(each[key] for each in given) for key in given[0]}
+        if given
+        else None,
+        "retaken": sum(each["retaken"] for each in machines),
+        "short": sum(each["short"] for each in machines),
+        "disturbed": any(each["disturbed"] for each in machines),
+    }
 
 
 def forewarn(seconds: float = 0.2) -> None:
@@ -73,6 +89,10 @@ def forewarn(seconds: float = 0.2) -> None:
 
 def warning(machine: Mapping[str, Any]) -> str | None:
     """What to say of the figures where other work disturbed them; machine: of their document."""
+    return "\n".join(filter(None, (_of_others(machine), _of_given(machine)))) or None
+
+
+def _of_others(machine: Mapping[str, Any]) -> str | None:
     others, load = machine.get("other_work"), machine.get("load")
     if others is not None:
         if not machine.get("disturbed"):
@@ -81,3 +101,15 @@ def warning(machine: Mapping[str, Any]) -> str | None:
     if load is None or load <= 0.5 * available_cpus():  # of the minute before: all that is known
         return None
     return f"load {load:g}: other work disturbs these figures"
+
+
+def _of_given(machine: Mapping[str, Any]) -> str | None:
+    given, again, stand = (machine.get(key) for key in ("cores_given", "retaken", "short"))
+    if not given or not (again or stand):
+        return None
+    said = [f"{again} repeats were taken again"] if again else []
+    said += [f"{stand} stand and disturb their figures"] if stand else []
+    return (
+        f"the CPUs gave {given['least']:.2g} of {machine['cores']} cores at times: "
+        f"{', '.join(said)}"
+    )

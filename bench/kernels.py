@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -18,8 +19,10 @@ from .matmul import peak, sgemm_peak
 from .native_kernels import IMPL as NATIVE
 from .native_kernels import NativeAdam, NativeKernels
 from .results import Ratio, Result
+from .rounds import repeated
+from .spread import Spread
 from .stages import flops
-from .timing import Case, Group, Spread, measure_anew
+from .timing import Case, Group, measure_anew
 
 WIDTHS = (64, 128, 256, 512)
 DEPTHS = (1, 2)
@@ -239,7 +242,8 @@ def _repeated(call: Callable[[], object]) -> Callable[[int], None]:
 
 def _shares_of_peak(found: Sequence[Result], plan: Plan) -> list[Result]:
     """What share of the machine's matrix-product peak learning reaches on one thread."""
-    top = peak([sgemm_peak(1) for _ in range(plan.rounds)])
+    (rates,) = repeated([lambda _: sgemm_peak(1)], plan.rounds)
+    top = peak(rates.spread())
     shares = [top]
     note = "FLOPs of forward's and backward's matrix products alone, over the time of all of it"
     for hidden in plan.shapes:
@@ -247,8 +251,7 @@ def _shares_of_peak(found: Sequence[Result], plan: Plan) -> list[Result]:
         work = flops(Minibatch(hidden, CHECKED).policy)
         for each in found:
             if (each.name, each.threads) == (name, 1):
-                share = Spread.of([rate * work / 1e9 for rate in each.samples])
-                share = share.over(Spread(top.samples))
+                share = each.spread.map(partial(operator.mul, work / 1e9)).over(top.spread)
                 shares.append(
                     Result.measured(f"{name}-of-peak", each.impl, "", 1, share, "share", note)
                 )

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import closing
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from ..engine.cpus import available_cpus
@@ -21,7 +24,8 @@ from ..trainers.settings import setting
 from .benchmark import Announce, Benchmark, Flags, Report
 from .heavy_tail import HeavyTail
 from .results import Ratio, Result
-from .timing import Spread
+from .rounds import repeated
+from .spread import Spread
 
 ENVS, WORKERS = 64, 16
 ENV, HEADRACE = "heavy-tailed cartpole", "headrace"
@@ -64,23 +68,25 @@ class Climb:
 
 def run(*, rounds: int, seconds: float, announce: Announce) -> list[Result]:
     """Every rung `rounds` times for `seconds` each, in turn."""
-    climbs: dict[str, list[Climb]] = {name: [] for name in RUNGS}
-    for number in range(rounds):
-        for at, (name, (_, changes)) in enumerate(RUNGS.items()):
-            climbs[name].append(_climb(BASE.replace(seed=number + 1, **changes), seconds))
-            announce(number * len(RUNGS) + at + 1, rounds * len(RUNGS))
+    jobs = [partial(_of_round, changes, seconds) for _, changes in RUNGS.values()]
+    total = rounds * len(RUNGS)
+    climbs = repeated(jobs, rounds, lambda done: announce(done, total))
     found = []
-    below: list[Climb] = []
-    for name, (meaning, _) in RUNGS.items():
-        speed = Spread.of([climb.sps for climb in climbs[name]])
-        note = meaning + _reason(climbs[name], below)
+    below: Sequence[Climb] = []
+    for (name, (meaning, _)), rung in zip(RUNGS.items(), climbs, strict=True):
+        note = meaning + _reason(rung.values, below)
+        speed = rung.spread(attrgetter("sps"))
         found.append(Result.measured(name, HEADRACE, ENV, WORKERS, speed, "steps/s", note))
-        found.append(_score(f"{name}-return", climbs[name], seconds))
-        below = climbs[name]
+        found.append(_score(f"{name}-return", rung.values, seconds))
+        below = rung.values
     return found
 
 
-def _score(name: str, climbs: list[Climb], seconds: float) -> Result:
+def _of_round(changes: Mapping[str, Any], seconds: float, number: int) -> Climb:
+    return _climb(BASE.replace(seed=number + 1, **changes), seconds)
+
+
+def _score(name: str, climbs: Sequence[Climb], seconds: float) -> Result:
     note = f"mean return of the last 100 episodes after {seconds:g} s"
     scores = [climb.return_mean for climb in climbs if climb.return_mean is not None]
     if not scores:
@@ -88,7 +94,7 @@ def _score(name: str, climbs: list[Climb], seconds: float) -> Result:
     return Result.measured(name, HEADRACE, ENV, WORKERS, Spread.of(scores), "return", note)
 
 
-def _reason(climbs: list[Climb], below: list[Climb]) -> str:
+def _reason(climbs: Sequence[Climb], below: Sequence[Climb]) -> str:
     """Why a rung gained nothing over the one below, where it did not."""
     if not below:
         return ""

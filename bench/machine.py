@@ -36,6 +36,9 @@ def describe(arguments: list[str]) -> dict[str, Any]:
         "load": load(),
         "other_work": None,  # cores that it kept busy: known when everything has been measured
         "disturbed": False,  # by it
+        "cores_given": None,  # least and median of what the CPUs gave, likewise
+        "retaken": 0,  # repeats that were taken again, since they gave less
+        "short": 0,  # repeats that stand although they did
         "command": shlex.join(["headrace", "bench", *arguments]),
     }
 

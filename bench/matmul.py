@@ -9,10 +9,9 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 
 from .results import Result
-from .timing import Spread
+from .spread import Spread
 
 SIZE = 1024  # of the square float32 matrices
 FLOPS = 2 * SIZE**3  # of one product
@@ -30,9 +29,9 @@ def sgemm_peak(threads: int, seconds: float = 0.5) -> float:
     return float(done.stdout)
 
 
-def peak(rates: Sequence[float]) -> Result:
+def peak(rates: Spread) -> Result:
     """What `sgemm_peak` found for one core, repeat by repeat, as a result in GFLOP/s."""
-    found = Spread.of([rate / 1e9 for rate in rates])
+    found = rates.map(lambda rate: rate / 1e9)
     note = f"float32 product of {SIZE}×{SIZE} matrices by NumPy's BLAS, the best of half a second"
     return Result.measured("sgemm-peak", "NumPy", "", 1, found, "GFLOP/s", note)
 

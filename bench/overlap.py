@@ -9,7 +9,8 @@ whether it was the better one, is told.
 from __future__ import annotations
 
 import dataclasses
-from statistics import median
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from ..engine.cpus import available_cpus
 from ..trainers.begin import preset_of
@@ -17,14 +18,15 @@ from ..trainers.config import configure
 from .benchmark import Announce, Benchmark, RepeatFlags, Report
 from .ranks import chance_above
 from .results import Ratio, Result
+from .rounds import repeated
 from .runs import trained
-from .timing import Spread
+from .solving import NEVER, Time, never, solution
+from .spread import Spread
 
 ENVS = ("cartpole", "pong")
 WAYS = {"sync": False, "async": True}
 HEADRACE = "headrace"
 LEVEL = 0.05  # of the test of which way is the better one, both directions together
-NEVER = float("inf")  # seconds to a target that was missed
 SEEDS = 3  # trainings to the target for each repeat: their times differ more than speeds do
 
 
@@ -36,42 +38,36 @@ class OverlapFlags(RepeatFlags):
 def run(*, rounds: int, steps: int, seeds: int, announce: Announce) -> list[Result]:
     """Every preset both ways, in turn: `rounds` times for `steps` steps without a target, and
     `seeds` times to its target."""
-    speeds: dict[tuple[str, str], list[float]] = {}
-    times: dict[tuple[str, str], list[float | None]] = {}
-    done, total = 0, (rounds + 1 + seeds) * len(ENVS) * len(WAYS)
-    for number in range(rounds + 1 + seeds):
-        for env in ENVS:
-            for way, asynchronous in WAYS.items():
-                if number <= rounds:
-                    speed = _speed(env, steps, number, asynchronous)
-                    if number:  # the first only warms up
-                        speeds.setdefault((env, way), []).append(speed)
-                else:
-                    found = _time(env, number - rounds, asynchronous)
-                    times.setdefault((env, way), []).append(found)
-                done += 1
-                announce(done, total)
+    ways = [(env, way) for env in ENVS for way in WAYS]
+    total, warm = (rounds + 1 + seeds) * len(ways), len(ways)
+    for at, (env, way) in enumerate(ways):
+        _speed(env, steps, 0, WAYS[way])  # which only warms up
+        announce(at + 1, total)
+    speeds = repeated(
+        [partial(_speed_of_round, *each, steps) for each in ways],
+        rounds,
+        lambda done: announce(warm + done, total),
+    )
+    trained_to = repeated(
+        [partial(_time_of_round, *each) for each in ways],
+        seeds,
+        lambda done: announce(warm + rounds * len(ways) + done, total),
+    )
     note = f"{steps:,} steps of the preset, 1 update of lag at most where asynchronous"
     threads = available_cpus()
     results = [
-        Result.measured(f"{env}-{way}", HEADRACE, env, threads, Spread.of(s), "steps/s", note)
-        for (env, way), s in speeds.items()
+        Result.measured(f"{env}-{way}", HEADRACE, env, threads, found.spread(), "steps/s", note)
+        for (env, way), found in zip(ways, speeds, strict=True)
     ]
-    results += [_solved(env, way, found, threads) for (env, way), found in times.items()]
-    return [*results, *(verdict(env, picked(env), times, threads) for env in ENVS if seeds)]
-
-
-def _solved(env: str, way: str, times: list[float | None], threads: int) -> Result:
-    """The time to the target, over all seeds: those that missed it take for ever."""
-    reached = [time for time in times if time is not None]
-    name, note = f"{env}-{way}-solve", f"{len(reached)} of {len(times)} seeds reached the target"
-    if len(reached) < len(times):
-        note += "; the others count as infinitely long in the median"
-    middle = median([NEVER if time is None else time for time in times])
-    if middle == NEVER:
-        return Result.missing(name, HEADRACE, env, "s", note)
-    found = Result.measured(name, HEADRACE, env, threads, Spread.of(reached), "s", note)
-    return dataclasses.replace(found, value=middle, median=middle)
+    if not seeds:
+        return results
+    times = dict(zip(ways, trained_to, strict=True))
+    results += [
+        solution(f"{env}-{way}-solve", HEADRACE, env, threads, found, "s", "{solved}")
+        for (env, way), found in times.items()
+    ]
+    lists = {key: found.values for key, found in times.items()}
+    return [*results, *(verdict(env, picked(env), lists, threads) for env in ENVS)]
 
 
 def picked(env: str) -> str:
@@ -81,14 +77,12 @@ def picked(env: str) -> str:
 
 
 def verdict(
-    env: str, pick: str, times: dict[tuple[str, str], list[float | None]], threads: int
+    env: str, pick: str, times: Mapping[tuple[str, str], Sequence[Time]], threads: int
 ) -> Result:
     """Whether the preset's way was the better one: how many times its own time to the target the
     other way takes. Seeds that never reached it count as later than all others."""
     other = next(way for way in WAYS if way != pick)
-    own, others = (
-        [NEVER if time is None else time for time in times[env, way]] for way in (pick, other)
-    )
+    own, others = ([never(time) for time in times[env, way]] for way in (pick, other))
     slower, faster = chance_above(own, others), chance_above(others, own)
     if slower < LEVEL / 2:
         said = "the better one"
@@ -104,11 +98,19 @@ def verdict(
     return Result.measured(name, HEADRACE, env, threads, Spread.of(ratios), "ratio", note)
 
 
+def _speed_of_round(env: str, way: str, steps: int, number: int) -> float:
+    return _speed(env, steps, number + 1, WAYS[way])
+
+
 def _speed(env: str, steps: int, seed: int, asynchronous: bool) -> float:
     return float(trained(env, seed=seed, steps=steps, target=None, async_=asynchronous).sps)
 
 
-def _time(env: str, seed: int, asynchronous: bool) -> float | None:
+def _time_of_round(env: str, way: str, number: int) -> Time:
+    return _time(env, number + 1, WAYS[way])
+
+
+def _time(env: str, seed: int, asynchronous: bool) -> Time:
     """Seconds to the preset's target; None where it was not reached in the preset's steps."""
     return trained(env, seed=seed, async_=asynchronous).solved_seconds
 

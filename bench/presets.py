@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
 
 from ..engine.cpus import available_cpus
 from ..engine.processes.sources import is_python
@@ -21,9 +23,10 @@ from ..trainers.config import configure
 from ..trainers.evaluate import evaluate
 from . import stages
 from .results import Result
+from .rounds import Repeats, repeated
 from .runs import run_of
+from .solving import Time, solution
 from .sweep import kernel, make, rows_for
-from .timing import Spread
 from .trajectory import WORLDS, check_trajectory
 
 EPISODES = 100  # of an evaluation
@@ -35,10 +38,9 @@ HEADRACE = "headrace"
 class Trained:
     """One training of a preset, and the evaluation of its agent."""
 
-    seconds: float  # until the target, or of the whole training
-    steps: int  # likewise
     speed: float  # steps per second while training
-    solved: bool
+    seconds: Time  # until the target
+    steps: Time  # likewise
     greedy: float  # mean return
     sampled: float  # mean return
 
@@ -55,8 +57,8 @@ def trained(env: str, seed: int) -> Trained:
         greedy, sampled = (
             evaluate(run, episodes=EPISODES, sample=sample).return_mean for sample in (False, True)
         )
-    seconds = done.seconds if done.solved_seconds is None else done.solved_seconds
-    return Trained(seconds, done.steps, done.sps, done.solved, greedy, sampled)
+    steps = float(done.steps) if done.solved else None
+    return Trained(done.sps, done.solved_seconds, steps, greedy, sampled)
 
 
 def run(names: Sequence[str], seeds: int, announce: Callable[[int, int], object]) -> list[Result]:
@@ -64,50 +66,51 @@ def run(names: Sequence[str], seeds: int, announce: Callable[[int, int], object]
     native = [name for name in names if not is_python(name)]
     for name in native:
         check(name)
-    runs: dict[str, list[Trained]] = {name: [] for name in names}
     total = len(names) * (seeds + 1)
-    for seed in range(1, seeds + 1):
-        for at, name in enumerate(names):
-            runs[name].append(trained(name, seed))
-            announce((seed - 1) * len(names) + at + 1, total)
+    jobs = [partial(_of_round, name) for name in names]
+    runs = repeated(jobs, seeds, lambda done: announce(done, total))
     found: list[Result] = []
     for at, name in enumerate(names):
-        found += results(name, runs[name])
+        found += results(name, runs[at])
         if name in native:
             found += shares(name)
         announce(seeds * len(names) + at + 1, total)
     return found
 
 
-def results(env: str, runs: Sequence[Trained]) -> Iterator[Result]:
+def _of_round(env: str, number: int) -> Trained:
+    return trained(env, number + 1)
+
+
+def results(env: str, runs: Repeats[Trained]) -> Iterator[Result]:
     """Speed, time to target and returns over the seeds."""
-    target = configure(env, preset_of(env), {}).target
-    solved = [each for each in runs if each.solved]
-    figures = {
-        "train": ("steps/s", [each.speed for each in runs]),
-        "greedy": ("return", [each.greedy for each in runs]),
-        "sampled": ("return", [each.sampled for each in runs]),
-    }
-    note = "no target: all the steps of the preset"
+    target, threads = configure(env, preset_of(env), {}).target, available_cpus()
+    times = runs.map(attrgetter("seconds"))
+    note, said = "no target: all the steps of the preset", ""
     if target is not None:
-        note = f"return {target:g}, {len(solved)} of {len(runs)} seeds solved"
-        if not solved:
-            yield Result.missing("solve", HEADRACE, env, "s", note)
-    if solved:
-        figures["solve"] = ("s", [each.seconds for each in solved])
-        figures["solve-steps"] = ("steps", [float(each.steps) for each in solved])
-    for name, (unit, values) in figures.items():
-        threads, spread = available_cpus(), Spread.of(values)
+        said = f"return {target:g}, {{solved}}"
+        solve = solution("solve", HEADRACE, env, threads, times, "s", said)
+        note = solve.note
+    for name, unit, what in (
+        ("train", "steps/s", "speed"),
+        ("greedy", "return", "greedy"),
+        ("sampled", "return", "sampled"),
+    ):
+        spread = runs.spread(attrgetter(what))
         yield Result.measured(name, HEADRACE, env, threads, spread, unit, note)
+    if target is not None:
+        yield solve
+        taken = runs.map(attrgetter("steps"))
+        yield solution("solve-steps", HEADRACE, env, threads, taken, "steps", said)
 
 
 def shares(env: str) -> Iterator[Result]:
     """Where the time of training goes, of all threads' time."""
     threads = available_cpus()
-    profiles = [stages.profile(env, {}, stages.steps_of(env), threads) for _ in range(PROFILES)]
-    found = [each.shares() for each in profiles]
-    for group in found[0]:
-        spread = Spread.of([share[group] for share in found])
+    steps = stages.steps_of(env)
+    (profiles,) = repeated([lambda _: stages.profile(env, {}, steps, threads)], PROFILES)
+    for group in profiles.values[0].shares():
+        spread = profiles.spread(partial(stages.share_of, group))
         yield Result.measured(
             f"stage-{group.replace(' ', '-')}", HEADRACE, env, threads, spread, "share",
             stages.STAGE_NOTE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import Any
 
 from ..engine.errors import HeadraceError
 from .interference import warning
-from .timing import Spread
+from .spread import Spread
 
+RARE = ("retaken", "short", "missed")  # fields that a document names where they are not 0
 WIDTH = 150  # columns that the table needs; a narrower terminal wraps its lines
 
 
@@ -36,6 +38,9 @@ class Result:
     repeats: int
     note: str
     samples: tuple[float, ...] = ()  # the repeats, in the order in which they were taken
+    retaken: int = 0  # others that were taken again, since the CPUs gave less than they have
+    short: int = 0  # of the samples, taken although they did
+    missed: int = 0  # seeds that never got there: the median counts them as later than all samples
 
     @classmethod
     def measured(
@@ -62,11 +67,23 @@ class Result:
             spread.repeats,
             note,
             tuple(float(f"{sample:.6g}") for sample in spread.samples),
+            spread.retaken,
+            spread.short,
         )
 
+    @property
+    def spread(self) -> Spread:
+        """Its repeats."""
+        return Spread(self.samples, self.retaken, self.short)
+
     def over(self, other: Result) -> Spread:
-        """How many times the other figure this one is."""
-        return Spread(self.samples).over(Spread(other.samples))
+        """How many times the other figure this one is; infinitely many where only this one missed
+        its target."""
+        if not (self.missed or other.missed):
+            return self.spread.over(other.spread)
+        mine, theirs = ([*each.samples, *[math.inf] * each.missed] for each in (self, other))
+        ratios = [a / b for a in mine for b in theirs if min(a, b) < math.inf]
+        return Spread(tuple(ratios), self.retaken, self.short)
 
     @classmethod
     def missing(cls, name: str, impl: str, env: str, unit: str, note: str) -> Result:
@@ -79,7 +96,13 @@ Ratio = tuple[str, Spread]  # a sentence, and how many times what it names
 
 def document(machine: dict[str, Any], results: Sequence[Result]) -> dict[str, Any]:
     """The JSON document of a benchmark: {machine, results: [...]}."""
-    return {"machine": machine, "results": [dataclasses.asdict(result) for result in results]}
+    return {"machine": machine, "results": [_entry(result) for result in results]}
+
+
+def _entry(result: Result) -> dict[str, Any]:
+    """Its fields; what happened to no repeat is left out."""
+    entry = dataclasses.asdict(result)
+    return {key: value for key, value in entry.items() if value or key not in RARE}
 
 
 def written(contents: dict[str, Any]) -> str:
@@ -119,6 +142,14 @@ def _digits(value: float) -> str:
     return f"{value:,.{decimals}f}"
 
 
+def remark(result: Result) -> str:
+    """Its note, with how many of its repeats were taken while the CPUs gave less."""
+    if not result.short:
+        return result.note
+    told = f"disturbed: the CPUs gave less during {result.short} of {result.repeats} repeats"
+    return "; ".join(filter(None, (result.note, told)))
+
+
 def print_report(
     title: str,
     machine: dict[str, Any],
@@ -148,10 +179,11 @@ def print_report(
     for header in (*(("env",) if several else ()), *headers):
         right = header in ("threads", "median", "min", "max")
         table.add_column(header, justify="right" if right else "left", no_wrap=True)
-    notes = list(dict.fromkeys(each.note for each in results if each.note))
+    notes = list(dict.fromkeys(note for note in map(remark, results) if note))
     for each in results:
         figures = (shown(value, each.unit) for value in (each.median, each.min, each.max))
-        mark = f"[{notes.index(each.note) + 1}]" if each.note else ""
+        note = remark(each)
+        mark = f"[{notes.index(note) + 1}]" if note else ""
         threads = str(each.threads or "")
         env = (each.env,) if several else ()
         table.add_row(*env, each.name, each.impl, threads, *figures, each.unit, escape(mark))

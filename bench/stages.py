@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 from ..engine.vector import VecEnv
@@ -20,7 +21,7 @@ from ..trainers.policy import PolicySpec
 from ..trainers.seeds import TRAINING
 from .matmul import peak, sgemm_peak
 from .results import Result
-from .timing import Spread
+from .rounds import repeated
 
 ENV, HEADRACE = "cartpole", "headrace"
 # What the stages of the native profile count as; the rest is the remaining time of all threads.
@@ -60,35 +61,41 @@ class Profile:
 
 def results(widths: Sequence[int], steps: int, repeats: int, threads: int) -> list[Result]:
     """Shares by width, the sgemm peak, and the learner's share of it."""
-    profiles: dict[int, list[Profile]] = {width: [] for width in widths}
-    peaks = []
-    for _ in range(repeats):
-        peaks.append(sgemm_peak(1))
-        for width in widths:
-            profiles[width].append(profile(ENV, {"hidden": (width,)}, steps, threads))
+    jobs: list[Callable[[int], Any]] = [lambda _: sgemm_peak(1)]
+    jobs += [partial(_profile, width, steps, threads) for width in widths]
+    peaks, *profiled = repeated(jobs, repeats)
+    profiles = dict(zip(widths, profiled, strict=True))
     found = []
     for width in widths:
-        shares = [each.shares() for each in profiles[width]]
-        for group in shares[0]:
-            spread = Spread.of([share[group] for share in shares])
+        for group in profiles[width].values[0].shares():
+            spread = profiles[width].spread(partial(share_of, group))
             name = f"stage-{width}-{group.replace(' ', '-')}"
             found.append(Result.measured(name, HEADRACE, ENV, threads, spread, "share", STAGE_NOTE))
-    top = peak(peaks)
+    top = peak(peaks.spread())
     found.append(top)
     for width in widths:
-        rates = Spread.of([each.learner_flops() / 1e9 for each in profiles[width]])
+        rates = profiles[width].spread(lambda each: each.learner_flops() / 1e9)
         found.append(
             Result.measured(
                 f"learner-of-peak-{width}",
                 HEADRACE,
                 ENV,
                 threads,
-                rates.over(Spread(top.samples)),
+                rates.over(top.spread),
                 "share",
                 "FLOPs of the matrix products over a thread's time in forward, loss and backward",
             )
         )
     return found
+
+
+def _profile(width: int, steps: int, threads: int, _: int) -> Profile:
+    return profile(ENV, {"hidden": (width,)}, steps, threads)
+
+
+def share_of(group: str, profiled: Profile) -> float:
+    """Of the threads' time."""
+    return profiled.shares()[group]
 
 
 def profile(env: str, settings: Mapping[str, Any], steps: int, threads: int) -> Profile:

@@ -13,7 +13,7 @@ from ..trainers.settings import setting
 from .benchmark import Announce, Benchmark, Flags, Report
 from .results import Ratio, Result
 from .runs import trained
-from .timing import Spread
+from .spread import Spread
 
 LAGS = (0, 1, 4, 16)
 CORRECTIONS = ("none", "clip", "vtrace", "decoupled")

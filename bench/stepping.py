@@ -29,7 +29,8 @@ from .benchmark import Announce, Benchmark, RepeatFlags, Report
 from .check import CheckFailed, check_cartpole
 from .results import Ratio, Result
 from .shipped import HELP, chosen
-from .timing import Case, Spread, measure_anew
+from .spread import Spread
+from .timing import Case, measure_anew
 
 ENV = "cartpole"
 SMALL, LARGE = 4096, 65536  # worlds: a batch that fits the caches, and one to share

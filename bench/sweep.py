@@ -8,9 +8,11 @@ as the trainer has it, so that every row of every step is a transition.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -26,7 +28,8 @@ from ..engine.spec import EnvSpec
 from ..engine.vector import VecEnv
 from . import bandwidth
 from .results import Result
-from .timing import Case, Spread, measure_anew
+from .spread import Spread
+from .timing import Case, measure_anew
 from .trajectory import WORLDS, actions_at, check_trajectory
 
 KERNEL, STEP, SEND_RECV = "headrace kernel", "headrace VecEnv.step", "headrace send/recv"
@@ -288,7 +291,7 @@ def limits(found: Sequence[Result], sweep: Sweep) -> Iterator[Result]:
         if each.impl == KERNEL and each.value and _rows(each) >= THREADED:
             moved = bytes_per_step(resolve(each.env).spec)
             size = bandwidth.nearest(int(_rows(each) * moved), sizes)
-            rate = Spread.of([steps * moved for steps in each.samples])
+            rate = each.spread.map(partial(operator.mul, moved))
             share = rate.over(rates[each.threads][size])
             yield Result.measured(
                 f"{each.name}-of-copy", KERNEL, each.env, each.threads, share, "share", note

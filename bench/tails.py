@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,8 @@ import numpy as np
 from ..engine.make import make_vec
 from .heavy_tail import HeavyTail
 from .results import Result
-from .timing import Spread
+from .rounds import repeated
+from .spread import Spread
 
 ENV = "heavy-tailed cartpole"
 ENVS, WORKERS, BATCH = 64, 16, 16
@@ -132,29 +135,31 @@ def in_run(spans: Sequence[Any], started: float, ended: float) -> tuple[np.ndarr
 
 def run(*, rounds: int, seconds: float, announce: Callable[[int], None]) -> list[Result]:
     """Continuous batches and lockstep in turn, `rounds` times."""
-    trips: dict[str, list[Trip]] = {"continuous": [], "lockstep": []}
-    for number in range(rounds):
-        for name, batch_size in (("continuous", BATCH), ("lockstep", ENVS)):
-            trips[name].append(trip(batch_size, seconds, number + 1))
-            announce(sum(map(len, trips.values())))
+    sizes = {"continuous": BATCH, "lockstep": ENVS}
+    jobs = [partial(_of_round, batch_size, seconds) for batch_size in sizes.values()]
+    trips = dict(zip(sizes, repeated(jobs, rounds, announce), strict=True))
     found = []
     for name, taken in trips.items():
         what = f"recv of the first {BATCH} rows" if name == "continuous" else "step of all rows"
-        found.append(_result(name, [t.sps for t in taken], "steps/s", what))
+        found.append(_result(name, taken.spread(attrgetter("sps")), "steps/s", what))
         note = "time that the workers spent in steps, of all their time"
-        found.append(_result(f"{name}-of-ideal", [t.ideal for t in taken], "share", note))
+        ideal = taken.spread(attrgetter("ideal"))
+        found.append(_result(f"{name}-of-ideal", ideal, "share", note))
     note = (
         "largest difference of an environment's number of steps from what its own speed and that "
         "of its worker's others allow"
     )
     continuous = trips["continuous"]
-    deviations = [t.deviation for t in continuous]
+    deviations = continuous.spread(attrgetter("deviation"))
     found.append(_result("continuous-deviation", deviations, "share off", note))
     note = f"of {ENVS}, that differ from it by more than {TOLERANCE:.0%} and {TURNS} steps"
-    outside = [float(t.outside) for t in continuous]
+    outside = continuous.spread(attrgetter("outside"))
     return [*found, _result("continuous-outside", outside, "environments", note)]
 
 
-def _result(name: str, values: list[float], unit: str, note: str) -> Result:
-    spread = Spread.of(values)
+def _of_round(batch_size: int, seconds: float, number: int) -> Trip:
+    return trip(batch_size, seconds, number + 1)
+
+
+def _result(name: str, spread: Spread, unit: str, note: str) -> Result:
     return Result.measured(f"tail-{name}", "headrace processes", ENV, WORKERS, spread, unit, note)

@@ -7,11 +7,15 @@ spread over the rounds shows it.
 from __future__ import annotations
 
 import gc
-import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
+
+from .rounds import repeated
+from .spread import Spread
 
 Clock = Callable[[], float]  # seconds, monotonic
 
@@ -24,49 +28,6 @@ class Case:
     run: Callable[[int], object]
     work: float = 1.0
     rest: float = 0.0  # seconds that it still keeps cores busy when it is done: others wait for it
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Repeated measurements, in the order in which they were taken."""
-
-    samples: tuple[float, ...]
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
-        """ValueError when there are none."""
-        if not values:
-            raise ValueError("a spread needs at least one value")
-        return cls(tuple(float(value) for value in values))
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.samples)
-
-    @property
-    def min(self) -> float:
-        return min(self.samples)
-
-    @property
-    def max(self) -> float:
-        return max(self.samples)
-
-    @property
-    def repeats(self) -> int:
-        return len(self.samples)
-
-    def over(self, other: Spread) -> Spread:
-        """How many times the other: repeat by repeat where both have as many, since those of one
-        round share its minute of the machine; else each with each."""
-        if self.repeats == other.repeats:
-            pairs = [*zip(self.samples, other.samples, strict=True)]
-        else:
-            pairs = [(mine, theirs) for mine in self.samples for theirs in other.samples]
-        return Spread.of([mine / theirs for mine, theirs in pairs])
-
-    def map(self, convert: Callable[[float], float]) -> Spread:
-        """The spread in another unit."""
-        return Spread(tuple(convert(value) for value in self.samples))
 
 
 def iterations_for(case: Case, seconds: float, clock: Clock = time.perf_counter) -> int:
@@ -97,16 +58,17 @@ def measure(
     """Units of work per second of each case, by name.
 
     Each of `rounds` rounds runs every case once, for about `seconds`; the garbage collector is
-    off meanwhile. `announce` is told how many runs are done.
+    off meanwhile. `announce` is told how many repeats stand.
     """
     counts = {case.name: iterations_for(case, seconds, clock) for case in cases}
-    rates: dict[str, list[float]] = {case.name: [] for case in cases}
-    with _no_collecting():
-        for number in range(rounds):
-            for index, case in enumerate(cases):
-                rates[case.name].append(_rate(case, counts[case.name], clock))
-                announce(number * len(cases) + index + 1)
-    return {name: Spread.of(values) for name, values in rates.items()}
+    jobs = [partial(_job, case, counts[case.name], clock) for case in cases]
+    with no_collecting():
+        found = repeated(jobs, rounds, announce)
+    return {case.name: each.spread() for case, each in zip(cases, found, strict=True)}
+
+
+def _job(case: Case, count: int, clock: Clock, _: int) -> float:
+    return rate(case, count, clock)
 
 
 def measure_anew(
@@ -123,32 +85,38 @@ def measure_anew(
     own: their spread tells what another minute and another place in memory do to it, as the next
     run will. Every case runs once before it is timed.
     """
-    counts: list[dict[str, int]] = [{} for _ in groups]
-    rates: list[dict[str, list[float]]] = [{} for _ in groups]
-    for number in range(rounds):
-        for at, group in enumerate(groups):
-            with group() as cases, _no_collecting():
-                for case in cases:
-                    if number == 0:
-                        counts[at][case.name] = iterations_for(case, seconds, clock)
-                        rates[at][case.name] = []
-                    case.run(1)
-                for case in cases:
-                    rates[at][case.name].append(_rate(case, counts[at][case.name], clock))
-            announce(number * len(groups) + at + 1, rounds * len(groups))
-    return [{name: Spread.of(values) for name, values in found.items()} for found in rates]
+    jobs = [partial(_repeat, group, {}, seconds, clock) for group in groups]
+    total = rounds * len(groups)
+    found = repeated(jobs, rounds, lambda done: announce(done, total))
+    return [
+        {name: each.spread(itemgetter(name)) for name in each.values[0]} if rounds else {}
+        for each in found
+    ]
 
 
-def _rate(case: Case, count: int, clock: Clock) -> float:
+def _repeat(
+    group: Group, counts: dict[str, int], seconds: float, clock: Clock, _: int
+) -> dict[str, float]:
+    """The rates of the group's cases; counts: iterations of each, found at the first repeat."""
+    with group() as cases, no_collecting():
+        for case in cases:
+            if case.name not in counts:
+                counts[case.name] = iterations_for(case, seconds, clock)
+            case.run(1)
+        return {case.name: rate(case, counts[case.name], clock) for case in cases}
+
+
+def rate(case: Case, count: int, clock: Clock = time.perf_counter) -> float:
+    """Units of work per second, once."""
     started = clock()
     case.run(count)
-    rate = count * case.work / (clock() - started)
+    found = count * case.work / (clock() - started)
     time.sleep(case.rest)
-    return rate
+    return found
 
 
 @contextmanager
-def _no_collecting() -> Iterator[None]:
+def no_collecting() -> Iterator[None]:
     """Without Python's garbage collector, which has run just before."""
     gc.collect()
     collecting = gc.isenabled()

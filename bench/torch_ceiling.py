@@ -5,6 +5,8 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -12,10 +14,15 @@ from typing import Any
 from ..trainers.ppo import PPO
 from .benchmark import Announce, Benchmark, RepeatFlags, Report
 from .results import Result
-from .timing import Spread
+from .rounds import repeated
 
 ENV, HEADRACE = "cartpole", "headrace"
 SHAPES = ((16, 16), (64, 64))  # the first is the preset's
+NOTES = (  # name, unit, meaning of what a round comes to
+    ("train", "steps/s", "steps a second, CartPole's preset otherwise"),
+    ("of-own-times", "share", "time in forward and learning over the whole time"),
+    ("of-eager", "share", "speed over that of eager torch's forward and learn step alone"),
+)
 CLIP, VF_COEF, ENT_COEF = 0.1, 0.5, 0.005
 
 
@@ -24,24 +31,14 @@ def run(*, rounds: int, steps: int, announce: Announce) -> list[Result]:
 
     rounds: repeats; steps: of one training.
     """
+    total = len(SHAPES) * rounds
+    jobs = [partial(_round, hidden, steps) for hidden in SHAPES]
+    taken = repeated(jobs, rounds, lambda done: announce(done, total))
     found = []
-    for number, hidden in enumerate(SHAPES):
-        taken = []
-        for k in range(rounds):
-            taken.append(_round(hidden, steps, k))
-            announce(number * rounds + k + 1, len(SHAPES) * rounds)
+    for hidden, each in zip(SHAPES, taken, strict=True):
         name = "x".join(map(str, hidden))
-        notes = (
-            ("train", "steps/s", "steps a second, CartPole's preset otherwise"),
-            (
-                "of-own-times",
-                "share",
-                "time in forward and learning over the whole time",
-            ),
-            ("of-eager", "share", "speed over that of eager torch's forward and learn step alone"),
-        )
-        for (what, unit, note), values in zip(notes, zip(*taken, strict=True), strict=True):
-            spread = Spread.of(list(values))
+        for at, (what, unit, note) in enumerate(NOTES):
+            spread = each.spread(itemgetter(at))
             result = Result.measured(f"{what}-{name}", HEADRACE, ENV, 1, spread, unit, note)
             found.append(result)
     return found

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import statistics
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 from ..engine.cpus import available_cpus
@@ -20,9 +19,11 @@ from .kernel_check import Oracle
 from .kernel_data import Minibatch
 from .native_kernels import NativeKernels
 from .results import Ratio, Result
+from .rounds import Repeats, merged, repeated
 from .runs import trained
 from .shipped import HELP, chosen
-from .timing import Case, Spread, iterations_for
+from .solving import middle, solution
+from .timing import Case, iterations_for, rate
 
 ENV = "cartpole"
 CHECKED = 1024  # rows with which the kernels are checked
@@ -54,15 +55,9 @@ def run(*, rounds: int, steps: int, seeds: int, announce: Announce) -> list[Resu
     """
     check_learning()
     threads = available_cpus()
-    total = rounds * (len(WIDTHS) + 1) + SOLVED_TIMES * seeds * (len(WIDTHS) + 1)
-    done = 0
-
-    def tick() -> None:
-        nonlocal done
-        done += 1
-        announce(done, total)
-
-    found = _throughput(rounds, steps, threads, tick) + _time_to_solve(seeds, threads, tick)
+    first, second = (count * (len(WIDTHS) + 1) for count in (rounds, SOLVED_TIMES * seeds))
+    found = _throughput(rounds, steps, threads, lambda done: announce(done, first + second))
+    found += _time_to_solve(seeds, threads, lambda done: announce(first + done, first + second))
     return found + stages.results(WIDTHS, steps, rounds, threads)
 
 
@@ -77,73 +72,64 @@ def check_learning() -> None:
             oracle.check_gradient(HEADRACE, kernels.learn())
 
 
-def _throughput(rounds: int, steps: int, threads: int, tick: Callable[[], None]) -> list[Result]:
+def _throughput(rounds: int, steps: int, threads: int, tick: Callable[[int], None]) -> list[Result]:
     """Training without a target at each width, and Gymnasium merely stepping, in turn."""
     batch = gymnasium_numpy(YARDSTICK_ENVS)
-    rates: dict[int, list[float]] = {width: [] for width in WIDTHS}
-    stepping: list[float] = []
     with closing(batch.make()) as env:
         check_cartpole(env, batch)
         work = batch.num_envs * transitions_per_row(env, batch)
-        loop = stepper(env, batch)
-        count = iterations_for(Case("yardstick", loop), YARDSTICK_SECONDS)
+        case = Case("yardstick", stepper(env, batch), work)
+        count = iterations_for(case, YARDSTICK_SECONDS)
         trained(ENV, steps=1, target=None, seed=0)  # warm-up
-        for number in range(rounds):
-            for width in WIDTHS:
-                settings = {"hidden": (width,), "steps": steps, "target": None, "seed": number}
-                rates[width].append(trained(ENV, **settings).sps)
-                tick()
-            started = time.perf_counter()
-            loop(count)
-            stepping.append(count * work / (time.perf_counter() - started))
-            tick()
+        jobs: list[Callable[[int], float]] = [partial(_speed, width, steps) for width in WIDTHS]
+        *rates, stepping = repeated([*jobs, lambda _: rate(case, count)], rounds, tick)
     found = [
         Result.measured(
             f"train-{width}",
             HEADRACE,
             ENV,
             threads,
-            Spread.of(rates[width]),
+            speeds.spread(),
             "steps/s",
             f"a 1×{width} policy, {steps:,} steps, the preset otherwise",
         )
-        for width in WIDTHS
+        for width, speeds in zip(WIDTHS, rates, strict=True)
     ]
     note = f"{YARDSTICK_ENVS} environments, merely stepping"
     return [
         *found,
-        Result.measured(batch.name, YARDSTICK, ENV, 1, Spread.of(stepping), "steps/s", note),
+        Result.measured(batch.name, YARDSTICK, ENV, 1, stepping.spread(), "steps/s", note),
     ]
 
 
-def _time_to_solve(seeds: int, threads: int, tick: Callable[[], None]) -> list[Result]:
+def _speed(width: int, steps: int, seed: int) -> float:
+    """Steps per second of one training without a target."""
+    return float(trained(ENV, hidden=(width,), steps=steps, target=None, seed=seed).sps)
+
+
+def _time_to_solve(seeds: int, threads: int, tick: Callable[[int], None]) -> list[Result]:
     """Seconds of training until the preset's target is reached, over seeds 1 .. seeds; of each
     seed the median of some trainings, all policies in turn."""
     policies: dict[str, dict[str, Any]] = {"solve-preset": {}}
     policies |= {f"solve-{width}": {"hidden": (width,)} for width in WIDTHS}
-    runs: dict[tuple[str, int], list[TrainResult]] = {}
-    for _ in range(SOLVED_TIMES):
-        for seed in range(1, seeds + 1):
-            for name, settings in policies.items():
-                runs.setdefault((name, seed), []).append(trained(ENV, seed=seed, **settings))
-                tick()
-    found = []
-    for name in policies:
-        found.append(_solution(name, [runs[name, s] for s in range(1, seeds + 1)], threads))
-    return found
+    jobs = [
+        partial(_solve, seed, settings)
+        for seed in range(1, seeds + 1)
+        for settings in policies.values()
+    ]
+    runs = repeated(jobs, SOLVED_TIMES, tick)
+    return [_solution(name, runs[at :: len(policies)], threads) for at, name in enumerate(policies)]
 
 
-def _solution(name: str, runs: list[list[TrainResult]], threads: int) -> Result:
+def _solve(seed: int, settings: dict[str, Any], _: int) -> TrainResult:
+    return trained(ENV, seed=seed, **settings)
+
+
+def _solution(name: str, runs: Sequence[Repeats[TrainResult]], threads: int) -> Result:
     """runs: the trainings of each seed, which are the same but for the clock."""
-    seconds = []
-    for same in runs:
-        times = [run.solved_seconds for run in same if run.solved_seconds is not None]
-        if times:
-            seconds.append(statistics.median(times))
-    note = f"return {runs[0][0].return_target:g}, {len(seconds)} of {len(runs)} seeds solved"
-    if not seconds:
-        return Result.missing(name, HEADRACE, ENV, "s", note)
-    return Result.measured(name, HEADRACE, ENV, threads, Spread.of(seconds), "s", note)
+    times = merged(runs, lambda same: middle([each.solved_seconds for each in same]))
+    note = f"return {runs[0].values[0].return_target:g}, {{solved}}"
+    return solution(name, HEADRACE, ENV, threads, times, "s", note)
 
 
 def ratios(results: list[Result]) -> list[Ratio]:

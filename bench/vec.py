@@ -33,7 +33,8 @@ from .python_batches import (
     sb3_subproc,
 )
 from .results import Ratio, Result
-from .timing import Case, Spread, measure
+from .spread import Spread
+from .timing import Case, measure
 
 ENVS = VEC_ENVS
 STEPS = "steps/s"

@@ -73,6 +73,7 @@ def main(argv: list[str]) -> int:
     config = _config(flags)
     _check_threads(flags)
     from .bench import machine
+    from .bench.given import Given, watching
     from .bench.interference import Interference, forewarn, told
     from .bench.results import save
     from .bench.scale.advice import candidates, undecided
@@ -88,22 +89,23 @@ def main(argv: list[str]) -> int:
     here = {**machine.describe([]), "command": shlex.join(["headrace", "scale", *argv])}
     what = describe(config)
     forewarn()
-    watch = Interference()
+    watch, given = Interference(), Given(again=not flags.quick)
     prices = Prices(flags.value_of_hour, flags.price_per_core_hour, flags.price_per_gpu_hour)
-    measured = scale(
-        config,
-        replicas=flags.replicas,
-        envs=flags.envs_per_replica,
-        threads=flags.threads,
-        rounds=flags.repeats,
-        seconds=QUICK_SECONDS if flags.quick else FULL_SECONDS,
-        announce=_announce,
-        unclear=lambda found: undecided(
-            candidates(found, what["cores"], waits=in_python(config)), prices
-        ),
-    )
+    with watching(given):
+        measured = scale(
+            config,
+            replicas=flags.replicas,
+            envs=flags.envs_per_replica,
+            threads=flags.threads,
+            rounds=flags.repeats,
+            seconds=QUICK_SECONDS if flags.quick else FULL_SECONDS,
+            announce=_announce,
+            unclear=lambda found: undecided(
+                candidates(found, what["cores"], waits=in_python(config)), prices
+            ),
+        )
     _announce(0, 0)
-    here |= told(watch)
+    here |= told(watch, given)
     found = Findings.of(measured, what["cores"], prices, waits=in_python(config))
     print_findings(here, what, found)
     contents = whole_document(here, what, found)

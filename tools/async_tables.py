@@ -6,7 +6,7 @@ from typing import Any
 
 from readme_table import ROOT, load, replaced
 
-from headrace.bench.timing import Spread
+from headrace.bench.spread import Spread
 
 PAGE = ROOT / "docs" / "async.md"
 CORRECTIONS = ("none", "clip", "vtrace", "decoupled")

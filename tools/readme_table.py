@@ -66,8 +66,9 @@ def table(env: dict[str, Any], train: dict[str, Any]) -> str:
         million, ratio = each["median"] / 1e6, each["median"] / yardstick
         lines.append(f"| {text} | {each['threads']} | {million:.3g} | {ratio:.2g} |")
     solved = next(each for key, each in training.items() if key[0] == "solve-preset")
+    seeds = solved["repeats"] + solved.get("missed", 0)
     lines.append(
-        f"| **Solved** ({solved['note'].split(',')[0]}), median of {solved['repeats']} seeds "
+        f"| **Solved** ({solved['note'].split(',')[0]}), median of {seeds} seeds "
         f"| {solved['threads']} | | **{solved['median']:.2g} s** |"
     )
     return "\n".join(lines)
@@ -104,7 +105,8 @@ def environment_row(name: str, figure: dict[str, dict[str, Any]]) -> str:
     else:
         cells += ["-", "-"]
     steps = figure.get("solve-steps")
-    cells.append(f"{steps['median'] / 1e6:.2g} M" if steps else "-")
+    taken = steps["median"] if steps else None
+    cells.append("-" if taken is None else f"{taken / 1e6:.2g} M")
     for kind in ("greedy", "sampled"):
         cells.append(f"{figure[kind]['median']:.3g}" if kind in figure else "-")
     return f"| {' | '.join(cells)} |"

@@ -12,7 +12,10 @@ from typing import Any
 
 from ...engine.errors import HeadraceError
 from ..results import Result
-from ..timing import Case, Spread, iterations_for, measure
+from ..rounds import Repeats, repeated
+from ..solving import solution
+from ..spread import Spread
+from ..timing import Case, iterations_for, measure
 from .drivers.protocol import SOLVE, STEP, VEC
 from .driving import Contender, Driver, Local
 from .installing import Tell, python_of
@@ -208,32 +211,38 @@ def rated(
     return found
 
 
-def solved(settings: list[Setting], seeds: int, tick: Callable[[], object]) -> list[Result]:
+def solved(settings: list[Setting], seeds: int, tick: Callable[[Any], object]) -> list[Result]:
     """Seconds of training until the target, over seeds, the contenders in turn."""
-    runs: dict[Setting, list[dict[str, Any]]] = {each: [] for each in settings}
     failed: dict[Setting, str] = {}
-    for seed in range(1, seeds + 1):
-        for setting in settings:
-            tick()
-            if setting in failed:
-                continue
-            question = partial(setting.contender.ask, do="solve", case=setting.name)
-            try:
-                runs[setting].append(question(seed=seed, target=TARGET))
-            except HeadraceError as error:
-                failed[setting] = str(error)
-    return [_solution(each, runs[each], failed.get(each)) for each in settings]
+
+    def solve(setting: Setting, number: int) -> dict[str, Any] | None:
+        if setting in failed:
+            return None
+        try:
+            answer: dict[str, Any] = setting.contender.ask(
+                do="solve", case=setting.name, seed=number + 1, target=TARGET
+            )
+        except HeadraceError as error:
+            failed[setting] = str(error)
+            return None
+        return answer
+
+    runs = repeated([partial(solve, each) for each in settings], seeds, tick)
+    return [
+        _solution(setting, found, failed.get(setting))
+        for setting, found in zip(settings, runs, strict=True)
+    ]
 
 
-def _solution(setting: Setting, runs: list[dict[str, Any]], error: str | None) -> Result:
-    seconds = [run["seconds"] for run in runs if run["seconds"] is not None]
-    if error is not None or not seconds:
-        why = error or f"none of {len(runs)} seeds reached {TARGET:g}"
-        return Result.missing(SOLVE, setting.impl, ENV, "s", f"{setting.text}: {why}")
-    steps = Spread.of([run["steps"] for run in runs])
+def _solution(setting: Setting, runs: Repeats[dict[str, Any] | None], error: str | None) -> Result:
+    versions = f" ({setting.versions})" * bool(setting.versions)
+    if error is not None:
+        return Result.missing(SOLVE, setting.impl, ENV, "s", f"{setting.text}: {error}")
+    found = [run for run in runs.values if run is not None]
+    steps = Spread.of([run["steps"] for run in found])
     note = (
-        f"{setting.text}; return {TARGET:g} over 100 episodes, {len(seconds)} of {len(runs)} seeds "
-        f"solved, after {steps.median:,.0f} ({steps.min:,.0f} … {steps.max:,.0f}) steps"
+        f"{setting.text}; return {TARGET:g} over 100 episodes, {{solved}}, after "
+        f"{steps.median:,.0f} ({steps.min:,.0f} … {steps.max:,.0f}) steps{versions}"
     )
-    note += f" ({setting.versions})" * bool(setting.versions)
-    return Result.measured(SOLVE, setting.impl, ENV, setting.threads, Spread.of(seconds), "s", note)
+    times = runs.map(lambda run: None if run is None else run["seconds"])
+    return solution(SOLVE, setting.impl, ENV, setting.threads, times, "s", note)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
 
-from ..timing import Spread
+from ..spread import Spread
 from .choice import Measured, Prices, fastest, in_turn, slowest
 from .model import Law, has_cores
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..timing import Spread
+from ..spread import Spread
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Measured:
     def longer(self, more: Measured) -> Measured:
         """With the rounds of another measurement of the same after its own."""
         speed, cores = (
-            Spread(mine.samples + later.samples)
+            mine.longer(later)
             for mine, later in ((self.speed, more.speed), (self.cores, more.cores))
         )
         return dataclasses.replace(self, speed=speed, cores=cores)

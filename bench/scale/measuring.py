@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,8 @@ from ...trainers.config import TrainConfig
 from ...trainers.environments import environments, is_python
 from ...trainers.parts import make_parts
 from ...trainers.seeds import TRAINING
-from ..timing import Case, Spread, iterations_for, measure
+from ..rounds import repeated
+from ..timing import Case, iterations_for, no_collecting, rate
 from .choice import Measured
 from .waiting import Waiting
 
@@ -45,12 +48,14 @@ class Setting:
     threads: int | None = None  # of torch
     used: list[tuple[float | None, float]] = field(default_factory=list)  # (CPU, wall) seconds
 
-    def busy(self, rounds: int) -> list[float]:
-        """Cores kept busy in each of the last `rounds` runs; replicas where nobody knows."""
-        return [self._cores(cpu, wall) for cpu, wall in self.used[-rounds:]]
-
-    def _cores(self, cpu: float | None, wall: float) -> float:
+    def busy(self) -> float:
+        """Cores kept busy in the last run; replicas where nobody knows."""
+        cpu, wall = self.used[-1]
         return float(self.replicas) if cpu is None else max(cpu / wall, 1e-6)
+
+    def once(self, count: int, _: int) -> tuple[float, float]:
+        """(steps per second, cores kept busy)"""
+        return rate(self.case, count), self.busy()
 
 
 def scale(
@@ -93,22 +98,19 @@ def _rounds(
 ) -> list[Measured]:
     """Measures these in turn."""
     total = rounds * len(settings)
-    spreads = measure(
-        [each.case for each in settings],
-        rounds=rounds,
-        seconds=seconds,
-        announce=lambda done: announce(done, total),
-    )
+    jobs = [partial(each.once, iterations_for(each.case, seconds)) for each in settings]
+    with no_collecting():
+        found = repeated(jobs, rounds, lambda done: announce(done, total))
     return [
         Measured(
-            each.replicas,
-            each.envs,
-            spreads[each.case.name],
-            Spread.of(each.busy(rounds)),
-            each.gpus,
-            each.threads,
+            setting.replicas,
+            setting.envs,
+            each.spread(itemgetter(0)),
+            each.spread(itemgetter(1)),
+            setting.gpus,
+            setting.threads,
         )
-        for each in settings
+        for setting, each in zip(settings, found, strict=True)
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..interference import warning
 from ..results import Result, document, shown
-from ..timing import Spread
+from ..spread import Spread
 from .advice import Advice, advise, candidates, reason
 from .choice import Measured, Prices, Step, fastest, front, in_turn, slowest
 from .model import Law, LeftOut, fit, left_out, usable

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.bench import stepping, training
 from headrace.bench.results import Result
-from headrace.bench.timing import Spread
+from headrace.bench.spread import Spread
 from headrace.cli import main
 
 

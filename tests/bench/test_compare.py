@@ -13,7 +13,7 @@ import pytest
 from headrace.bench import compare, results
 from headrace.bench.ranks import chance_above
 from headrace.bench.results import Result
-from headrace.bench.timing import Spread
+from headrace.bench.spread import Spread
 from headrace.cli import main
 
 MACHINE = {"cpu": "any", "cores": 2, "load": 0.1, "command": "headrace bench env --out a.json"}
@@ -152,6 +152,25 @@ def test_other_work_makes_the_margin_as_wide_as_what_it_took(
     assert "after: other work disturbed these figures" in capsys.readouterr().err
     quiet = document({"a": [130.0] * 5}, other_work=0.05, disturbed=False)
     assert compare.compare(before, quiet).count("moved") == 1
+
+
+def test_a_figure_of_a_phase_has_what_was_missing_as_its_margin(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Two figures of a run in which the CPUs gave 1.2 of 2 cores during repeats of one."""
+    before = document({"a": [100.0] * 5, "b": [100.0] * 5})
+    after = document(
+        {"a": [65.0] * 5, "b": [65.0] * 5}, cores_given={"least": 1.2, "median": 1.9}, short=2
+    )
+    after["results"][0]["short"] = 2
+    outcome = compare.compare(before, after)
+    assert [each.verdict for each in outcome.comparisons] == ["same", "moved"]
+    assert outcome.short == {"before": 0, "after": 1}
+    assert outcome.differences == {}
+    compare.print_outcome(outcome)
+    said = "after: the CPUs gave less than they have while 1 figures were measured"
+    assert said in capsys.readouterr().err
+    assert compare.compare(after, after).document()["short"] == {"before": 1, "after": 1}
 
 
 def reversed_pairs(low: Any, high: Any) -> int:

@@ -13,7 +13,8 @@ import pytest
 from headrace.bench import matmul, stepping, training
 from headrace.bench.batches import Batch, NotInstalled, gymnasium_numpy
 from headrace.bench.results import Result
-from headrace.bench.timing import Spread, measure
+from headrace.bench.spread import Spread
+from headrace.bench.timing import measure
 
 
 def figure(name: str, impl: str, threads: int, value: float) -> Result:
@@ -55,10 +56,11 @@ def test_seconds_to_solve_are_medians_of_each_seed(monkeypatch: pytest.MonkeyPat
         return SimpleNamespace(solved_seconds=seconds, return_target=475.0)
 
     monkeypatch.setattr(training, "trained", train)
-    found = training._time_to_solve(3, 2, lambda: None)
+    found = training._time_to_solve(3, 2, lambda _: None)
     assert [each.name for each in found] == ["solve-preset", "solve-32", "solve-64", "solve-128"]
     assert {each.samples for each in found} == {(1.0, 3.0)}
-    assert found[0].note == "return 475, 2 of 3 seeds solved"
+    assert found[0].note == "return 475, 2 of 3 seeds solved (the other counts as longer)"
+    assert (found[0].median, found[0].missed) == (3.0, 1)
     assert len(asked) == 3 * 3 * 4
     assert asked[:4] == [(1, None), (1, (32,)), (1, (64,)), (1, (128,))]
 

@@ -12,7 +12,7 @@ import pytest
 from headrace.bench import cli, everything, plots, stepping
 from headrace.bench.benchmark import Report
 from headrace.bench.results import Result, ResultsError
-from headrace.bench.timing import Spread
+from headrace.bench.spread import Spread
 from headrace.cli import main
 
 

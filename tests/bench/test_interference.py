@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headrace.bench import interference
-from headrace.bench.interference import Interference, disturbs, warning
+from headrace.bench.interference import Interference, disturbs, together, warning
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "sched_getaffinity"), reason="the system does not tell of other work"
@@ -83,6 +83,15 @@ def test_nothing_is_known_without_proc(system: System) -> None:
         ({"other_work": None, "load": 1.5}, "load 1.5: other work"),
         ({"other_work": None, "load": 0.9}, None),
         ({"other_work": None, "load": None}, None),
+        ({"cores": 2, "cores_given": {"least": 1.98}, "retaken": 0, "short": 0}, None),
+        (
+            {"cores": 2, "cores_given": {"least": 1.02}, "retaken": 4, "short": 0},
+            "the CPUs gave 1 of 2 cores at times: 4 repeats were taken again",
+        ),
+        (
+            {"cores": 2, "cores_given": {"least": 1.3}, "retaken": 4, "short": 3},
+            "the CPUs gave 1.3 of 2 cores at times: 4 repeats were taken again, 3 stand and",
+        ),
     ],
 )
 def test_what_is_said(system: System, here: dict[str, Any], told: str | None) -> None:
@@ -98,6 +107,23 @@ def test_what_disturbs(system: System, others: float | None, cpus: int, disturbe
     """Two cores of eight by quota: there is room for others."""
     system.cpus = set(range(cpus))
     assert disturbs(others) == disturbed
+
+
+def test_what_is_told_of_several_benchmarks() -> None:
+    quiet = {"other_work": None, "disturbed": False, "cores_given": None, "retaken": 0, "short": 0}
+    first = {
+        "other_work": 0.1, "disturbed": False, "retaken": 3, "short": 0,
+        "cores_given": {"least": 1.2, "median": 1.98},
+    }  # fmt: skip
+    second = {
+        "other_work": 0.7, "disturbed": True, "retaken": 0, "short": 2,
+        "cores_given": {"least": 1.5, "median": 1.9},
+    }  # fmt: skip
+    assert together([quiet, first, second]) == {
+        "other_work": 0.7, "disturbed": True, "retaken": 3, "short": 2,
+        "cores_given": {"least": 1.2, "median": 1.9},
+    }  # fmt: skip
+    assert together([quiet])["cores_given"] is None
 
 
 def test_said_before_measuring(

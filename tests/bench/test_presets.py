@@ -9,6 +9,7 @@ import pytest
 
 from headrace.bench import native_kernels, presets, stages, training
 from headrace.bench.presets import Trained
+from headrace.bench.rounds import Repeats
 from headrace.bench.stages import Profile
 from headrace.cli import main
 
@@ -22,7 +23,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
     def trained(env: str, seed: int) -> Trained:
         seen.append((env, seed))
-        return Trained(0.5 * seed, 1000 * seed, 1e6, seed != 2, 480.0, 470.0)
+        if seed == 2:
+            return Trained(1e6, None, None, 480.0, 470.0)
+        return Trained(1e6, 0.5 * seed, 1000.0 * seed, 480.0, 470.0)
 
     monkeypatch.setattr(presets, "trained", trained)
     known = Profile(dict.fromkeys(STAGES, 0.1), 1.4, 100, 10)
@@ -39,19 +42,20 @@ def test_presets_over_seeds(
         (each["name"], each["env"]): each for each in json.loads(capsys.readouterr().out)["results"]
     }
     solve = found["solve", "cartpole"]
-    assert (solve["median"], solve["repeats"]) == (1.0, 2)
-    assert solve["note"] == "return 475, 2 of 3 seeds solved"
+    assert (solve["median"], solve["repeats"], solve["missed"]) == (1.5, 2, 1)
+    assert solve["note"] == "return 475, 2 of 3 seeds solved (the other counts as longer)"
     assert found["solve-steps", "cartpole"]["max"] == 3000
     assert found["train", "maze"]["repeats"] == 3
     assert found["stage-environment", "maze"]["median"] == pytest.approx(0.1 / 1.4)
 
 
 def test_a_preset_that_is_never_solved_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    runs = [Trained(9.0, 1000, 1e6, False, 20.0, 21.0)] * 2
+    runs = Repeats([Trained(1e6, None, None, 20.0, 21.0)] * 2)
     found = {each.name: each for each in presets.results("cartpole", runs)}
     assert found["solve"].value is None
-    assert found["solve"].note == "return 475, 0 of 2 seeds solved"
-    assert "solve-steps" not in found
+    assert found["solve"].note == "return 475, 0 of 2 seeds solved (the others count as longer)"
+    assert found["solve-steps"].value is None
+    assert found["train"].value == 1e6
 
 
 def test_training_that_learns_something_else_is_not_timed(

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.bench import machine, results
 from headrace.bench.results import Result, ResultsError, shown
-from headrace.bench.timing import Spread
+from headrace.bench.spread import Spread
 
 KEYS = [
     "name",

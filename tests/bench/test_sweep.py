@@ -15,8 +15,8 @@ from headrace.bench import bandwidth, stepping, sweep, trajectory
 from headrace.bench.check import CheckFailed
 from headrace.bench.results import Result
 from headrace.bench.shipped import chosen, shipped
+from headrace.bench.spread import Spread
 from headrace.bench.sweep import KERNEL, STEPPERS, Sweep, bytes_per_step, make, rows_for
-from headrace.bench.timing import Spread
 from headrace.cli import main
 from headrace.engine.resolve import resolve
 from headrace.flags import UsageError

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from headrace.bench.timing import Case, Spread, iterations_for, measure, measure_anew
+from headrace.bench.spread import Spread
+from headrace.bench.timing import Case, iterations_for, measure, measure_anew
 
 
 class Clock:

@@ -9,7 +9,7 @@ from headrace.bench import tails, vec
 from headrace.bench.bare import BareLoops, loop
 from headrace.bench.python_batches import cartpole
 from headrace.bench.results import Result
-from headrace.bench.timing import Spread
+from headrace.bench.spread import Spread
 
 
 def test_bare_loops_step_and_reset() -> None:

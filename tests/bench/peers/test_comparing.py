@@ -14,7 +14,7 @@ from headrace.bench.peers import benchmark, comparing
 from headrace.bench.peers.comparing import compare, enter
 from headrace.bench.peers.drivers.protocol import SOLVE, STEP, TRAIN_128, Case, Desk, Running
 from headrace.bench.peers.driving import Local, PeerError
-from headrace.bench.timing import Spread
+from headrace.bench.spread import Spread
 from headrace.cli import main
 from headrace.flags import UsageError
 

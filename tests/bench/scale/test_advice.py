@@ -18,7 +18,7 @@ from headrace.bench.scale.advice import (
 )
 from headrace.bench.scale.choice import Measured, Prices
 from headrace.bench.scale.model import Law, fit
-from headrace.bench.timing import Spread
+from headrace.bench.spread import Spread
 
 WAITING = Prices(10.0, 0.05)
 

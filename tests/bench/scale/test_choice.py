@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.bench.scale.choice import Measured, Point, Prices, front, in_turn
-from headrace.bench.timing import Spread
+from headrace.bench.spread import Spread
 
 
 def steady(replicas: int, envs: int, speed: float, cores: float, gpus: float = 0.0) -> Measured:

@@ -14,7 +14,8 @@ from headrace.bench.scale.choice import Measured, Prices
 from headrace.bench.scale.measuring import Setting, cpu_seconds, gpus_of, scale
 from headrace.bench.scale.report import Findings, print_findings, whole_document
 from headrace.bench.scale.waiting import Waiting
-from headrace.bench.timing import Case, Spread
+from headrace.bench.spread import Spread
+from headrace.bench.timing import Case
 from headrace.cli import main
 from headrace.trainers.config import TrainConfig
 
@@ -154,8 +155,13 @@ def test_cpu_time_of_others(tmp_path: Path) -> None:
     (tmp_path / "7" / "stat").write_text(f"7 (a (name) here) {' '.join(fields)}\n")
     assert cpu_seconds([7], tmp_path) == pytest.approx(own + 5.0, abs=1.0)
     assert cpu_seconds([7, 8], tmp_path) is None  # no such process, or a system that does not say
-    unknown = Setting(3, 1, Case("", bool), used=[(None, 2.0), (1.0, 2.0)])
-    assert unknown.busy(2) == [3.0, 0.5]
+    used: list[tuple[float | None, float]] = []
+
+    def run(count: int) -> None:
+        used.append((None if count == 1 else 1.0, 2.0))
+
+    setting = Setting(3, 1, Case("", run), used=used)
+    assert [setting.once(count, 0)[1] for count in (1, 2)] == [3.0, 0.5]
 
 
 def test_the_document() -> None:

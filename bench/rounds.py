@@ -1,0 +1,104 @@
+"""Repeats in turn: every job once, then every job again. Those around which the CPUs gave less
+than they have (given.py) are taken again: none is ever thrown away for what it came to itself."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from .given import Given, watched
+from .spread import Spread
+
+T = TypeVar("T")
+U = TypeVar("U")
+Slot = tuple[int, int]  # round, job
+
+
+@dataclass
+class Repeats(Generic[T]):
+    """What one job came to, round by round."""
+
+    values: Sequence[T]
+    retaken: int = 0  # repeats that were taken again
+    short: set[int] = field(default_factory=set)  # rounds in which the CPUs gave less
+
+    def spread(self, pick: Callable[[T], Any] = lambda value: value) -> Spread:
+        """Of the number that `pick` takes from each."""
+        values = tuple(float(pick(value)) for value in self.values)
+        return Spread(values, self.retaken, len(self.short))
+
+    def map(self, convert: Callable[[T], U]) -> Repeats[U]:
+        """The same repeats with another value each."""
+        return Repeats([convert(value) for value in self.values], self.retaken, self.short)
+
+
+def merged(several: Sequence[Repeats[T]], pick: Callable[[Sequence[T]], U]) -> Repeats[U]:
+    """Of each of several jobs one value, picked from its repeats, as the repeats of one."""
+    values = [pick(each.values) for each in several]
+    short = {at for at, each in enumerate(several) if each.short}
+    return Repeats(values, sum(each.retaken for each in several), short)
+
+
+def repeated(
+    jobs: Sequence[Callable[[int], T]],
+    rounds: int,
+    announce: Callable[[int], object] = lambda _: None,
+) -> list[Repeats[T]]:
+    """Calls each job with 0 .. rounds - 1, all of them in turn.
+
+    Repeats between two looks, of which one found that the CPUs give less, are taken again when
+    all others have been taken; no more than as many again as there are repeats. announce: told
+    how many repeats stand.
+    """
+    given = watched()
+    waiting: deque[Slot] = deque((k, at) for k in range(rounds) for at in range(len(jobs)))
+    total = len(waiting)
+    found: dict[Slot, T] = {}
+    notes = [Repeats[T]([]) for _ in jobs]
+    stretch = _Stretch(given, notes, waiting) if given is not None else None
+    while waiting:
+        number, at = waiting.popleft()
+        found[number, at] = jobs[at](number)
+        announce(total - len(waiting))
+        if stretch is not None:
+            stretch.add((number, at))
+    for at, note in enumerate(notes):
+        note.values = [found[number, at] for number in range(rounds)]
+    return notes
+
+
+class _Stretch:
+    """The repeats since the last look, and what becomes of them at the next one."""
+
+    def __init__(self, given: Given, notes: list[Repeats[T]], waiting: deque[Slot]) -> None:
+        self.given, self.notes, self.waiting = given, notes, waiting
+        self.first = len(waiting)  # repeats that have not been taken at all
+        self.spare = self.first if given.again else 0
+        self.taken: list[Slot] = []
+        self.enough = given.look()
+
+    def add(self, slot: Slot) -> None:
+        self.taken.append(slot)
+        self.first -= 1
+        if self.waiting and not self.given.due():
+            return
+        before, self.enough = self.enough, self.given.look()
+        if not (before and self.enough):
+            self._doubt()
+        self.taken = []
+        if self.waiting and self.first <= 0 and not self.enough:
+            self.enough = self.given.wait()  # all that is left has seen a phase already
+
+    def _doubt(self) -> None:
+        """Has the repeats taken again, as far as may be."""
+        again, kept = self.taken[: self.spare], self.taken[self.spare :]
+        self.spare -= len(again)
+        for _, at in again:
+            self.notes[at].retaken += 1
+        for number, at in kept:
+            self.notes[at].short.add(number)
+        self.given.retaken += len(again)
+        self.given.short += len(kept)
+        self.waiting.extend(again)

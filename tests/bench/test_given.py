@@ -1,0 +1,149 @@
+"""What the CPUs give, told by a probe of the test's own; and the real one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headrace.bench import given as module
+from headrace.bench.given import EVERY, LOOKS, PATIENCE, Given, Probe, watched, watching
+from headrace.bench.rounds import Repeats, merged, repeated
+
+
+class Machine:
+    """A clock, and two CPUs of which one is away at times."""
+
+    def __init__(self, *away: tuple[float, float]) -> None:
+        self.now, self.away, self.looks = 0.0, away, 0
+
+    def clock(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def probe(self) -> float:
+        self.looks += 1
+        return 1.0 if any(begin <= self.now < end for begin, end in self.away) else 1.96
+
+    def given(self, **options: Any) -> Given:
+        return Given(cores=2, probe=self.probe, clock=self.clock, sleep=self.sleep, **options)
+
+    def job(self, seconds: float) -> Any:
+        """It comes to the time at which it began."""
+
+        def run(number: int) -> float:
+            self.now += seconds
+            return self.now - seconds
+
+        return run
+
+
+def test_a_quiet_machine_takes_nothing_again() -> None:
+    machine = Machine()
+    with watching(machine.given()) as given:
+        (found,) = repeated([machine.job(1.0)], 5)
+    assert found == Repeats([0.0, 1.0, 2.0, 3.0, 4.0])
+    assert given.readings == [1.96] * 7  # before, at the start, after each
+    assert given.told() == {
+        "cores_given": {"least": 1.96, "median": 1.96}, "retaken": 0, "short": 0
+    }  # fmt: skip
+
+
+def test_repeats_of_a_phase_are_taken_again_at_the_end() -> None:
+    """Away from 2.5 to 3.5: the look at 3.0 finds it, so that what lies on both sides is taken
+    again, whatever it came to."""
+    machine = Machine((2.5, 3.5))
+    told: list[int] = []
+    with watching(machine.given()) as given:
+        (found,) = repeated([machine.job(1.0)], 6, told.append)
+    assert found == Repeats([0.0, 1.0, 6.0, 7.0, 4.0, 5.0], retaken=2)
+    assert (given.retaken, given.short) == (2, 0)
+    assert min(given.readings) == 1.0
+    assert told == [1, 2, 3, 3, 3, 4, 5, 6]
+
+
+def test_looks_are_no_more_often_than_every_second() -> None:
+    machine = Machine((0.9, 1.2))
+    with watching(machine.given()):
+        first, second = repeated([machine.job(0.25), machine.job(0.25)], 4)
+    assert machine.looks == 2 + LOOKS + 3  # at 1.0 it looks thrice, then at 2, 3 and the end
+    assert (first.retaken, second.retaken) == (4, 4)
+    assert min(first.values) >= 2.0
+
+
+def test_a_phase_without_end_doubles_the_repeats_at_most(capsys: Any) -> None:
+    machine = Machine((0.0, 1e9))
+    with watching(machine.given()) as given:
+        (found,) = repeated([machine.job(1.0)], 4)
+    assert "the CPUs give 1 of 2 cores now" in capsys.readouterr().err
+    assert (found.retaken, found.short) == (4, {0, 1, 2, 3})
+    assert (given.retaken, given.short) == (4, 4)
+    assert machine.now == 8.0 + PATIENCE  # it waited for the phase to end
+    spread = found.spread()
+    assert (spread.repeats, spread.retaken, spread.short) == (4, 4, 4)
+    assert (spread.map(abs).short, spread.over(spread).short) == (4, 4)
+
+
+def test_a_phase_is_waited_for_when_nothing_else_is_left() -> None:
+    machine = Machine((0.5, 7.0))
+    with watching(machine.given()):
+        (found,) = repeated([machine.job(1.0)], 2)
+    assert found.values == [7.0, 8.0]
+    assert (found.retaken, found.short) == (2, set())
+
+
+def test_nothing_is_taken_again_where_that_is_not_wanted() -> None:
+    machine = Machine((0.5, 1.5))
+    with watching(machine.given(again=False)) as given:
+        (found,) = repeated([machine.job(1.0)], 3)
+    assert found == Repeats([0.0, 1.0, 2.0], short={0, 1})
+    assert given.short == 2
+
+
+def test_a_moment_is_no_phase() -> None:
+    readings = iter([1.2, 1.97])
+    given = Given(cores=2, probe=lambda: next(readings))
+    assert given.look()
+    assert given.readings == [1.97]
+
+
+def test_nothing_is_watched_outside() -> None:
+    with watching(Machine().given()) as given:
+        assert watched() is given
+    assert watched() is None
+    (found,) = repeated([lambda number: number * 2], 3)
+    assert found.values == [0, 2, 4]
+
+
+def test_several_jobs_as_one() -> None:
+    found = merged([Repeats([3, 1], 1), Repeats([5, 2], 0, {1})], min)
+    assert found == Repeats([1, 2], 1, {1})
+
+
+class Time:
+    """A clock on which the chain takes a millisecond alone, and `together` on all cores."""
+
+    def __init__(self, together: float) -> None:
+        self.together = together
+
+    def probe(self, monkeypatch: pytest.MonkeyPatch) -> Probe:
+        probe = Probe(2)
+        monkeypatch.setattr(probe, "_alone", lambda: 0.001)
+        monkeypatch.setattr(probe, "_together", lambda: self.together)
+        return probe
+
+
+@pytest.mark.parametrize(("together", "cores"), [(0.002, 2.0), (0.004, 1.0), (0.0019, 2.0)])
+def test_cores_from_times(together: float, cores: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice the work on both of two cores."""
+    assert Time(together).probe(monkeypatch)() == pytest.approx(cores)
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_real_probe(cores: int) -> None:
+    probe = Probe(cores)
+    assert 0 < probe() <= cores
+    assert probe._ones.strides == (0,)  # it touches no memory
+    assert EVERY / module.SECONDS > 100
