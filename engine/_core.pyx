@@ -173,6 +173,7 @@ cdef extern from "core/actions.h" nogil:
 cdef extern from "core/crash.h" nogil:
     void hr_crash_watch(const char *, size_t) noexcept
     void hr_crash_unwatch() noexcept
+    void hr_crash_stack() noexcept
 
 
 cdef extern from "core/level.h" nogil:
@@ -225,6 +226,12 @@ cdef extern from "core/flight.h" nogil:
 def crash_watch(bytes sentence):
     """Written on stderr should native code crash, until `crash_unwatch`; see crash.h."""
     hr_crash_watch(sentence, len(sentence))
+
+
+def crash_stack():
+    """To be called in a thread that steps environments: a stack that overflows there is a crash
+    like others. Threads of a pool have called it."""
+    hr_crash_stack()
 
 
 def crash_unwatch():

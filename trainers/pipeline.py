@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..engine._core import crash_stack
 from ..engine.errors import ArgumentError
 from . import _native
 from .collector import FusedCollector
@@ -342,7 +343,7 @@ class _Thread(_Actor):
     def __init__(self, collector: Any, learner: Any, inflight: bool) -> None:
         super().__init__()
         self._collector, self._learner, self._inflight = collector, learner, inflight
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="headrace-actor")
+        self._executor = ThreadPoolExecutor(1, "headrace-actor", initializer=crash_stack)
         self._future: Future[Any] | None = None
 
     def _start(self, rollout: Any) -> None:

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "crash.h"
 #include "waitword.h"
 
 #define SPIN_NS    20000  /* a sleeping thread takes about this long to get going again */
@@ -144,6 +145,7 @@ static void *work(void *arg) {
     const worker *self = arg;
     hr_pool *pool = self->pool;
     int32_t calm = 0;
+    hr_crash_stack();
     for (;;) {
         const uint32_t seen = atomic_load(&pool->submitted.value);
         hr_job *job = take_job(pool);

@@ -213,11 +213,29 @@ def test_a_reader_of_stdout_that_goes_away_is_no_failure_of_ours(argv):
     assert (done.returncode, done.stderr) == (141, "")
 
 
-@pytest.mark.parametrize("threads", ["1", "2"])
-def test_a_crash_in_a_step_is_a_sentence_and_the_signal(threads, tmp_path):
-    fall = "if (s->ball_row == 3) *(volatile int *)(uintptr_t)s->ball_row = 1;\n    s->ball_row++;"
-    (tmp_path / "fall.c").write_text(CATCH.read_text().replace("s->ball_row++;", fall))
-    command = [sys.executable, "-m", "headrace", "train", "fall.c", "--threads", threads, "--quiet"]
+NOWHERE = "*(volatile int *)(uintptr_t)s->ball_row = 1"
+TOO_DEEP = "s->ball_row = deep(&s->ball_row)"
+DEEP = """#include <stdint.h>
+static int deep(volatile int32_t *above) {
+    volatile int32_t own[256];
+    own[0] = *above + 1;
+    return deep(own) + own[0];
+}
+"""
+
+
+@pytest.mark.parametrize("fault", [NOWHERE, TOO_DEEP])
+@pytest.mark.parametrize(
+    "flags",
+    [["--threads", "1"], ["--threads", "2"], ["--threads", "2", "--policy", "torch", "--async"]],
+)
+def test_a_crash_in_a_step_is_a_sentence_and_the_signal(flags, fault, tmp_path):
+    """In whatever thread: of the command, of the pool, of an actor; with whatever stack is left."""
+    if "torch" in flags:
+        pytest.importorskip("torch")
+    fall = f"if (s->ball_row == 3) {fault};\n    s->ball_row++;"
+    (tmp_path / "fall.c").write_text(DEEP + CATCH.read_text().replace("s->ball_row++;", fall))
+    command = [sys.executable, "-m", "headrace", "train", "fall.c", *flags, "--quiet"]
     done = subprocess.run(command, capture_output=True, cwd=tmp_path, text=True)
     assert done.returncode == -signal.SIGSEGV
     told = [line for line in done.stderr.splitlines() if "compiling" not in line]

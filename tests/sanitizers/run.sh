@@ -2,7 +2,7 @@
 # The engine's C code under the sanitizers; about half a minute. Needs a C compiler ($CC or cc)
 # that has them. Exits with 1 at the first report.
 #
-#   address, undefined   vec.c, level.c, arch/, pool.c, stepper.c, flight.c over each environment in
+#   address, undefined   vec.c, level.c, arch/, pool.c, crash.c, stepper.c, flight.c over each environment in
 #                        envs/ and over the tests' own (one agent and several, agents that leave,
 #                        large states)
 #   thread               the pool alone, weights published while they are read, and the same
@@ -29,7 +29,7 @@ objects() {
     local kind=$1 source
     shift
     mkdir "$scratch/$kind"
-    for source in engine/core/{vec,level,pool,stepper,flight}.c engine/core/arch/*.c tests/sanitizers/drive.c; do
+    for source in engine/core/{vec,level,pool,crash,stepper,flight}.c engine/core/arch/*.c tests/sanitizers/drive.c; do
         $compiler "${flags[@]}" "$@" -c "$source" -o "$scratch/$kind/$(basename "$source" .c).o"
     done
 }
@@ -60,9 +60,9 @@ drive thread drift-threads "${thread[@]}" -DAGENTS=2 $drift
 $compiler "${flags[@]}" "${thread[@]}" tests/sanitizers/slots.c trainers/csrc/slots.c -o "$scratch/slots"
 "${fixed[@]}" "$scratch/slots"
 for futex in "" -DHR_NO_FUTEX; do
-    $compiler "${flags[@]}" "${thread[@]}" $futex tests/sanitizers/pool.c engine/core/pool.c -o "$scratch/pool"
+    $compiler "${flags[@]}" "${thread[@]}" $futex tests/sanitizers/pool.c engine/core/{pool,crash}.c -o "$scratch/pool"
     "${fixed[@]}" "$scratch/pool"
     # After a fork the allocators of TSan and ASan may be locked for good: UBSan alone
-    $compiler "${flags[@]}" -fsanitize=undefined -fno-sanitize-recover $futex tests/sanitizers/pool.c engine/core/pool.c -o "$scratch/pool-fork"
+    $compiler "${flags[@]}" -fsanitize=undefined -fno-sanitize-recover $futex tests/sanitizers/pool.c engine/core/{pool,crash}.c -o "$scratch/pool-fork"
     timeout 60 "$scratch/pool-fork" fork
 done
