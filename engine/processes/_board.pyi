@@ -21,6 +21,7 @@ class RowWriter:
         self,
         write: Callable[[int, Any], None],
         obs: list[np.ndarray],
+        bounds: tuple[np.ndarray, np.ndarray] | None,
         rewards: np.ndarray,
         terminated: np.ndarray,
         truncated: np.ndarray,

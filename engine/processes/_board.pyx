@@ -14,10 +14,12 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 cimport numpy as cnp
 import numpy as np
 
+from .fitting import number
 from .signatures import five_of
 
 cnp.import_array()
 cdef type np_ndarray = np.ndarray
+cdef type np_float32 = np.float32
 
 
 cdef extern from "processes/board.h" nogil:

@@ -4,8 +4,8 @@
 cdef class RowWriter:
     """Writes what a step of an environment returned into the batch's memory.
 
-    An observation that is one C-contiguous array of the space's dtype and shape is copied;
-    any other is left to `write`, a function (row, observation).
+    An observation that is one C-contiguous array of the space's dtype and shape, and within its
+    bounds, is copied; any other is left to `write`, a function (row, observation).
     """
 
     cdef object write
@@ -15,15 +15,24 @@ cdef class RowWriter:
     cdef int64_t row_bytes
     cdef int ndim
     cdef const cnp.npy_intp *shape    # of `obs`, rows first
+    cdef int64_t bounded              # elements of a row that have bounds: all of them, or 0
+    cdef const int64_t[::1] low, high # [bounded]
     cdef double[::1] rewards
     cdef uint8_t[::1] terminated
     cdef uint8_t[::1] truncated
 
-    def __init__(self, write, obs, rewards, terminated, truncated):
-        """obs: list of the arrays of the observation's leaves; terminated, truncated: uint8."""
+    def __init__(self, write, obs, bounds, rewards, terminated, truncated):
+        """obs: list of the arrays of the observation's leaves; bounds: the least and the greatest
+        value of each element, where there is one leaf and it has bounds, else None; terminated,
+        truncated: uint8."""
         cdef cnp.ndarray only
         self.write = write
         self.obs = obs[0] if len(obs) == 1 else None
+        if bounds is not None:
+            self.low, self.high = (np.ascontiguousarray(b, np.int64).reshape(-1) for b in bounds)
+            self.bounded = self.low.shape[0]
+            if self.obs.dtype != np.int64:
+                self.obs = None
         if self.obs is not None:
             only = self.obs
             self.dtype = only.dtype
@@ -38,7 +47,7 @@ cdef class RowWriter:
         cdef bint over, cut
         if not self.copied(row, obs):
             self.write(row, obs)
-        self.rewards[row] = reward
+        self.rewards[row] = number_of(reward)
         over, cut = truth(terminated), truth(truncated)
         self.terminated[row], self.truncated[row] = over, cut
         return over or cut
@@ -56,8 +65,23 @@ cdef class RowWriter:
                 return False
         if not cnp.PyArray_IS_C_CONTIGUOUS(array):
             return False
+        if self.bounded and not self.within(<const int64_t *>array.data):
+            return False
         memcpy(self.base + row * self.row_bytes, array.data, self.row_bytes)
         return True
+
+    cdef bint within(self, const int64_t *values) noexcept:
+        cdef int64_t i
+        for i in range(self.bounded):
+            if values[i] < self.low[i] or values[i] > self.high[i]:
+                return False
+        return True
+
+
+cdef inline double number_of(reward) except? -1.0:
+    if isinstance(reward, (float, int)) or type(reward) is np_float32:
+        return reward
+    return number(reward, "the reward")
 
 
 cdef inline bint truth(flag) except *:

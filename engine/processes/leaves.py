@@ -7,7 +7,7 @@ Gymnasium's batched spaces have.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,9 @@ import numpy as np
 from gymnasium import spaces
 
 from ..errors import ArgumentError, ArgumentTypeError, kind_of
+from .fitting import as_array, bounds_of, fitted, refuse_outside
 
+_INTEGERS = {int, np.int64}
 _PLAIN = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
@@ -79,7 +81,8 @@ def _assembled(space: spaces.Space, values: Iterator[Any]) -> Any:
 def writer(space: spaces.Space, arrays: Sequence[np.ndarray]) -> Callable[[int, Any], None]:
     """A function (row, value) that writes a value of the space into a row of the arrays.
 
-    It raises ArgumentError for a value of another shape or dtype than the space's.
+    It raises ArgumentError or ArgumentTypeError for a value of another shape than the space's, or
+    one that its dtype cannot hold, and for a choice that there is not.
     """
     return _writer(space, iter(arrays), "the observation")
 
@@ -94,38 +97,58 @@ def _writer(
 
         def write_dict(row: int, value: Any) -> None:
             for key, write in named.items():
-                write(row, value[key])
+                write(row, _part_of(value, key, name))
 
         return write_dict
     if isinstance(space, spaces.Tuple):
         parts = [_writer(part, arrays, f"{name}[{at}]") for at, part in enumerate(space.spaces)]
 
         def write_tuple(row: int, value: Any) -> None:
+            if not hasattr(value, "__len__"):
+                raise ArgumentTypeError(f"{name} is {kind_of(value)}: its space is a Tuple")
             if len(value) != len(parts):
-                raise ArgumentError(f"{name} has {len(value)} parts: expected {len(parts)}")
+                raise ArgumentError(f"{name} has {len(value)} parts: its space has {len(parts)}")
             for write, part in zip(parts, value, strict=True):
                 write(row, part)
 
         return write_tuple
-    return _leaf_writer(next(arrays), name)
+    return _leaf_writer(space, next(arrays), name)
 
 
-def _leaf_writer(array: np.ndarray, name: str) -> Callable[[int, Any], None]:
-    shape, dtype = array.shape[1:], array.dtype
+def _part_of(value: Any, key: Any, name: str) -> Any:
+    """What a value of a Dict has under a key."""
+    try:
+        return value[key]
+    except (KeyError, TypeError, IndexError):
+        has = f"has {', '.join(map(repr, value))}" if isinstance(value, Mapping) else "is no dict"
+        raise ArgumentError(f"{name} {has}: its space has {key!r}") from None
+
+
+def _leaf_writer(space: spaces.Space, array: np.ndarray, name: str) -> Callable[[int, Any], None]:
+    shape, dtype, bounds = array.shape[1:], array.dtype, bounds_of(space)
 
     def write(row: int, value: Any) -> None:
         if type(value) is not np.ndarray:
-            value = np.asarray(value)
+            value = as_array(value, name)
         if value.shape != shape:
             raise ArgumentError(f"{name} has shape {value.shape}: its space has {shape}")
-        if value.dtype is not dtype and not np.can_cast(value.dtype, dtype, "same_kind"):
-            # a Python list or integer has no dtype of its own: only its value counts
-            if not np.array_equal(value, value.astype(dtype)):
-                raise ArgumentTypeError(f"{name} has dtype {value.dtype}: its space has {dtype}")
-            value = value.astype(dtype)
+        if value.dtype is not dtype:
+            value = fitted(value, dtype, name)
+        if bounds is not None:
+            refuse_outside(value, bounds, name)
         array[row] = value
 
-    return write
+    if bounds is None or shape:
+        return write
+    low, high = (int(bound) for bound in bounds)
+
+    def write_choice(row: int, value: Any) -> None:
+        if type(value) in _INTEGERS and low <= value <= high:
+            array[row] = value
+        else:
+            write(row, value)
+
+    return write_choice
 
 
 def reader(space: spaces.Space, arrays: Sequence[np.ndarray]) -> Callable[[int], Any]:

@@ -12,6 +12,7 @@ from gymnasium import spaces
 
 from ._board import RowStepper, RowWriter
 from .description import Description
+from .fitting import bounds_of
 from .leaves import reader, writer
 from .memory import INFO_BYTES, Memory
 from .worlds import GymnasiumWorld, ParallelWorld, World, as_world
@@ -96,7 +97,9 @@ class Share:
         """What steps the worlds: those of one row by itself, in an ordinary step."""
         arrays = memory.arrays
         flags = (arrays[name].view(np.uint8) for name in ("terminated", "truncated"))
-        put = RowWriter(writer(observation, memory.obs), memory.obs, arrays["rewards"], *flags)
+        bounds = bounds_of(observation)
+        write = writer(observation, memory.obs)
+        put = RowWriter(write, memory.obs, bounds, arrays["rewards"], *flags)
         steps = [w.env.step if isinstance(w, GymnasiumWorld) else None for w in self.worlds]
         read = reader(self.worlds[0].description.action_space, memory.actions)
         only = memory.actions[0] if len(memory.actions) == 1 else None

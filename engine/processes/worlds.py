@@ -9,6 +9,7 @@ from gymnasium import spaces
 
 from ..errors import ArgumentError, ArgumentTypeError, kind_of
 from .description import Description
+from .fitting import number
 from .frames import frame_skip
 from .leaves import reader, writer
 from .memory import Memory
@@ -177,7 +178,7 @@ class ParallelWorld:
         self._truncated[self.rows] = False
         for agent in actions:
             row = row_of[agent]
-            self._rewards[row] = rewards.get(agent, 0.0)
+            self._rewards[row] = number(rewards.get(agent, 0.0), f"the reward of agent {agent!r}")
             self._terminated[row] = terminated.get(agent, False)
             self._truncated[row] = truncated.get(agent, False)
         self._show(obs)
