@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..engine.errors import ArgumentError
 from ._native import TILE
-from .nn import remembered
+from .nn.memory import remembered
 from .rollout import SteppedRollout
 from .tiles import from_tiles
 from .torch_device import Transfer

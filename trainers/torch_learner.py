@@ -14,7 +14,7 @@ from torch import Tensor
 from ..engine.errors import ArgumentError
 from ._native import StopFlag, sums_of_rows
 from .learner import LearnStats
-from .nn import unroll
+from .nn.memory import unroll
 from .normalize import RunningMoments
 from .policy import seed_key
 from .rollout import NonFiniteError, SteppedRollout, Stopped, check_sums

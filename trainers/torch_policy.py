@@ -27,7 +27,7 @@ from ..engine.spec import EnvSpec, FieldSpec
 from ._native import Net, normalize_rows
 from .actor import Acted, Draw, Floats
 from .description import heads_of
-from .nn import image_shape
+from .nn.sizes import image_shape
 from .policy import OBS_CLIP, Head, PolicySpec, TensorError
 from .torch_device import Recorded, Transfer, acting_mode, called, recorder, torch_device
 

@@ -199,12 +199,13 @@ def _activation(module: Any) -> str:
 
 def _encoder(module: Any, shape: tuple[int, ...] | None) -> tuple[Layer, ...] | None:
     """The layers of Trunk and Convolutions."""
-    from .. import nn as blocks
+    from ..nn.layers import Trunk
+    from ..nn.pictures import Convolutions
 
-    if type(module) is blocks.Trunk:
+    if type(module) is Trunk:
         activation = _activation(module.activation)
         return tuple(_dense(layer, activation) for layer in module.layers)
-    if type(module) is not blocks.Convolutions:
+    if type(module) is not Convolutions:
         return None
     channels, height, width = module.shape
     found: list[Layer] = []
