@@ -274,12 +274,23 @@ def _check_defines(source: Path, defines: Mapping[str, int]) -> None:
             raise unknown_size(source.name, name, sizes, "#ifndef NAME")
 
 
-def unknown_size(file: str, name: str, sizes: Iterable[str], form: str) -> ArgumentError:
+class UnknownSizeError(ArgumentError):
+    """A compile-time size, `name`, that a file has not got."""
+
+    def __init__(self, sentence: str, name: str) -> None:
+        super().__init__(sentence)
+        self.name = name
+
+    def __reduce__(self) -> tuple[type[UnknownSizeError], tuple[str, str]]:
+        return UnknownSizeError, (str(self), self.name)
+
+
+def unknown_size(file: str, name: str, sizes: Iterable[str], form: str) -> UnknownSizeError:
     """For a compile-time size that a file has not got; form: how one is written there."""
     close = difflib.get_close_matches(name, sizes, 1)
     known = f"it has {', '.join(sizes) or 'none'} ({form})"
     hint = f"did you mean {close[0]}?" if close else known
-    return ArgumentError(f"{file} has no compile-time size {name}: {hint}")
+    return UnknownSizeError(f"{file} has no compile-time size {name}: {hint}", name)
 
 
 def _flags(compiler: list[str], checked: bool, sanitize: bool) -> list[str]:

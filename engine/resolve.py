@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +20,8 @@ from .registration import registered
 from .spec import EnvSpec
 
 _IN_PYTHON = (
-    "env {!r} is written in Python: make_vec can step it, but this needs a native environment; "
-    "give a shipped name or a source file"
+    "env {!r} is written in Python, and this needs a native environment: give a shipped name or a "
+    "source file"
 )
 
 
@@ -60,6 +61,15 @@ def resolve(
     return Resolved(library, EnvSpec.from_library(library, language), source)
 
 
+def sizes_of(source: Path) -> dict[str, str]:
+    """Compile-time sizes that can be set, with their values as the source has them."""
+    text = source.read_text(errors="replace")
+    if source.suffix == ".py":
+        return dict(re.findall(r"^([A-Z][A-Z0-9_]*) *(?::[^=\n]*)?= *(\d+)\b", text, re.M))
+    pattern = r"#[ \t]*ifndef[ \t]+([A-Z]\w*)\s*#[ \t]*define[ \t]+\1[ \t]+(\S+)"
+    return dict(re.findall(pattern, text))
+
+
 def _numba(cls: type, defines: Mapping[str, int], checked: bool) -> Resolved:
     from .numba.loading import library_of, resized
 
@@ -94,8 +104,8 @@ def _locate(env: Any) -> tuple[str, Path, bool]:
     """(name, source file, whether it is a shipped environment); the name of a class in Python."""
     if callable(env) or isinstance(env, (list, tuple)):
         raise ArgumentError(
-            "env is a Python callable: make_vec can step it, but this needs a native environment; "
-            "give a shipped name or a source file"
+            "env is a Python callable, and this needs a native environment: give a shipped name or "
+            "a source file"
         )
     if not isinstance(env, (str, os.PathLike)):
         raise ArgumentTypeError(
@@ -119,12 +129,11 @@ def _unknown(text: str, path: Path, names: list[str]) -> str:
     for prefix in ("gymnasium", "pettingzoo"):
         if text.startswith(f"{prefix}:"):
             return _IN_PYTHON.format(text)
-    for name in names:
-        if text in (f"headrace/{name}", name.lower()) or text.lower() == name:
-            return f"env {text!r} is unknown: did you mean {name!r}?"
-    close = difflib.get_close_matches(text, names, 1)
+    plain = {name.replace("_", "").lower(): name for name in names}
+    word = re.sub(r"-v\d+$", "", text.removeprefix("headrace/")).replace("_", "").lower()
+    close = difflib.get_close_matches(word, plain, 1)
     if close:
-        return f"env {text!r} is unknown: did you mean {close[0]!r}?"
+        return f"env {text!r} is unknown: did you mean {plain[close[0]]!r}?"
     if path.exists():
         return f"env {text!r} is no source file: its name must end in .c, .pyx or .py"
     shipped = ", ".join(names) or "none"

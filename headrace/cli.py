@@ -12,6 +12,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import os
+import re
 import shlex
 import signal
 import sys
@@ -84,8 +85,9 @@ def _run(module: str, argv: list[str]) -> int:
     except HeadraceError as error:
         if debug:
             raise
-        bad = isinstance(error, (ArgumentError, ArgumentTypeError, AttributeNameError))
-        return _complain(str(error), BAD_ARGUMENTS if bad else FAILED, as_json)
+        if isinstance(error, (ArgumentError, ArgumentTypeError, AttributeNameError)):
+            return _complain(_flagged(str(error), module), BAD_ARGUMENTS, as_json)
+        return _complain(str(error), FAILED, as_json)
     except KeyboardInterrupt as error:
         if debug:
             raise
@@ -173,6 +175,20 @@ def _told_of_runs() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.showwarning = tell  # type: ignore[assignment]
         yield
+
+
+def _flagged(sentence: str, module: str) -> str:
+    """The sentence of a wrong argument, with the verb's flag for the argument that it begins with:
+    "num_envs is 3, but ..." is for callers from Python."""
+    from .flags import flag
+    from .trainers.settings import member, settings
+
+    verb = getattr(importlib.import_module(module, __package__), "VERB", None)
+    word = re.match(r"[a-z_]*", sentence)[0]  # type: ignore[index]
+    found = settings(verb.settings).get(member(word)) if verb and word else None
+    if found is None or found.rule.positional:
+        return sentence
+    return flag(word) + sentence.removeprefix(word)
 
 
 def _tell(sentence: str) -> None:

@@ -7,6 +7,7 @@ import dataclasses
 from .engine.check import check
 from .flags import Verb
 from .output import print_json
+from .trainers.params import params_for
 from .trainers.settings import Pairs, required, setting
 
 
@@ -44,7 +45,8 @@ def main(argv: list[str]) -> int:
     """Runs the verb; the exit code is 1 when a rule is broken."""
     given = VERB.parse(argv)
     as_json = given.pop("json", False)
-    report = check(given.pop("env"), **dict(given.pop("params", ())), **given)
+    env = given.pop("env")
+    report = check(env, **params_for(env, given.pop("params", ())), **given)
     if as_json:
         print_json(report.document())
     else:

@@ -19,7 +19,8 @@ from .explain import rules
 from .flags import Verb
 from .recording import drawable
 from .terminal import LETTERS, Terminal, shrink, text_of
-from .trainers.settings import ConfigError, Pairs, load_params, setting
+from .trainers.params import params_for
+from .trainers.settings import ConfigError, Pairs, setting
 
 _OVERSAMPLED = 4  # pixels drawn for each one shown, along each side
 _ASPECT = 1.5  # of a frame, width by height
@@ -66,6 +67,7 @@ def main(argv: list[str]) -> int:
             if flags.env is None
             else "ENV and --agent are both given: the run knows its environment, leave ENV out"
         )
+    _refuse_unheeded(flags)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if not terminal and flags.frames is None:
         raise ArgumentError(
@@ -82,6 +84,14 @@ def main(argv: list[str]) -> int:
         else:
             _print(game, flags.frames or 1)
     return 0
+
+
+def _refuse_unheeded(flags: PlayFlags) -> None:
+    """ConfigError for what one of a person and an agent does not heed."""
+    if flags.agent is not None and flags.params:
+        raise ConfigError("params are those of the run, and --agent is given: leave them out")
+    if flags.agent is None and flags.policy is not None:
+        raise ConfigError("policy is of an agent: add --agent RUN")
 
 
 class Game:
@@ -127,7 +137,7 @@ class Played(Game):
     """A person acts for the first agent that is there, chance for the others."""
 
     def __init__(self, flags: PlayFlags) -> None:
-        params = load_params(flags.params)
+        params = params_for(flags.env, flags.params)
         sizes = {name: int(value) for name, value in params.items() if name.isupper()}
         found = resolve(flags.env, defines=sizes)
         rows = found.spec.agents

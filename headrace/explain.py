@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium import spaces
 
 from .engine.make import make_vec
-from .engine.resolve import Resolved, resolve
+from .engine.resolve import Resolved, resolve, sizes_of
 from .engine.spec import EnvSpec, FieldSpec
 from .trainers.begin import preset_of
 from .trainers.config import read_preset
@@ -48,7 +48,7 @@ def explain(env: str) -> dict[str, Any]:
             {"name": p.name, "dtype": p.dtype, "default": p.default, "array": p.is_array}
             for p in spec.params
         ],
-        "sizes": sizes(found),
+        "sizes": sizes_of(found.source),
         "metrics": list(spec.metric_names),
         "masks": bool(spec.mask_size),
         "preset": {name: _plain(value) for name, value in settings.items()},
@@ -112,15 +112,6 @@ def rules(found: Resolved) -> str:
         return ""
     lines = [re.sub(r"^ \* ?", "", line).rstrip() for line in comment[1].splitlines()]
     return "\n".join(lines).strip()
-
-
-def sizes(found: Resolved) -> dict[str, str]:
-    """Compile-time sizes that can be set, with their values as the source has them."""
-    text = found.source.read_text(errors="replace")
-    if found.source.suffix == ".py":
-        return dict(re.findall(r"^([A-Z][A-Z0-9_]*) *(?::[^=\n]*)?= *(\d+)\b", text, re.M))
-    pattern = r"#[ \t]*ifndef[ \t]+([A-Z]\w*)\s*#[ \t]*define[ \t]+\1[ \t]+(\S+)"
-    return dict(re.findall(pattern, text))
 
 
 def _field(field: FieldSpec) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from .engine.errors import ArgumentError
-from .trainers.settings import ConfigError, Pairs, Setting, Values, key, settings, unknown
+from .trainers.settings import ConfigError, Pairs, Setting, Values, key, replaced, settings, unknown
 
 
 class UsageError(ArgumentError):
@@ -174,6 +174,10 @@ def _unrecognised(verb: str, token: str, known: Mapping[str, Setting]) -> Argume
         if item.rule.positional and name == flag(item.name):
             place = _place(item)
             return UsageError(f"unknown flag {name}: name it by its place, headrace {verb} {place}")
+    before = name.removeprefix("--").removeprefix("no-").replace("-", "_")
+    old = replaced(before, known, flag)
+    if old is not None:
+        return old
     flags: list[str] = []
     for item in known.values():
         if not item.rule.positional:

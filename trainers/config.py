@@ -13,7 +13,18 @@ from typing import Any
 
 from ..engine._core import MAX_THREADS
 from .policy import MEMORIES
-from .settings import ConfigError, Values, check, member, required, setting, settings, unknown
+from .settings import (
+    ConfigError,
+    Setting,
+    Values,
+    check,
+    member,
+    replaced,
+    required,
+    setting,
+    settings,
+    unknown,
+)
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -167,12 +178,16 @@ class TrainConfig:
         "linear",
         "what becomes of the learning rate until --steps: constant, or down to 0, linear or cosine",
         choices=("constant", "linear", "cosine"),
+        replaces=("anneal_lr", "schedule"),
     )
     gamma: float = setting(0.99, "discount of a reward per step of delay", low=0, high=1)
     gae_lambda: float = setting(0.95, "lambda of generalised advantage estimation", low=0, high=1)
     clip: float = setting(0.2, "clip range of PPO's probability ratio", above=0)
     vf_clip: float = setting(
-        0.0, "clip range of the value function around its old values (0: not clipped)", low=0
+        0.0,
+        "clip range of the value function around its old values (0: not clipped)",
+        low=0,
+        replaces=("value_clip",),
     )
     vf_coef: float = setting(0.5, "weight of the value loss", low=0)
     ent_coef: float = setting(0.005, "weight of the entropy bonus", low=0)
@@ -239,16 +254,18 @@ class TrainConfig:
     def _check_policy(self) -> None:
         """Which policies there are, and what is for torch's alone."""
         if self.memory != "none" and self.separate:
-            raise ConfigError("separate networks have no memory: give separate or memory, not both")
+            raise ConfigError(
+                "memory is for a network that is not separate: give separate or memory, not both"
+            )
         if self.recall and self.policy in ("native", "torch") and self.memory == "none":
             raise ConfigError("recall is of policies with a memory: add --memory mingru")
         if self.policy == "native":
             if self.memory not in MEMORIES:
-                raise ConfigError(f"memory {self.memory} needs a torch policy: add --policy torch")
+                raise _of_torch("memory", self.memory)
             for name, default in TORCH_ONLY.items():
                 given = getattr(self, name)
                 if given != default:
-                    raise ConfigError(f"{name} {given} needs a torch policy: add --policy torch")
+                    raise _of_torch(name, given)
         elif self.policy != "torch" and not self.policy.startswith(OBJECT):
             file, colon, name = self.policy.rpartition(":")
             if not (colon and file.endswith(".py") and name):
@@ -267,6 +284,11 @@ class TrainConfig:
     def replace(self, **changes: Any) -> TrainConfig:
         """A copy with some fields changed, checked again."""
         return dataclasses.replace(self, **changes)
+
+
+def _of_torch(name: str, given: Any) -> ConfigError:
+    """For a setting that only torch policies heed."""
+    return ConfigError(f"{name} {given} needs a torch policy: add --policy torch")
 
 
 def label(value: Any) -> str:
@@ -296,10 +318,11 @@ def _merged(preset: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, An
     return values
 
 
-def reject_unknown(name: str, known: Mapping[str, Any]) -> None:
-    """Raises ConfigError unless `name` is a setting, with the nearest one that is."""
+def reject_unknown(name: str, known: Mapping[str, Setting]) -> None:
+    """Raises ConfigError unless `name` is a setting, with the one that has replaced it, or the
+    nearest one."""
     if name not in known:
-        raise unknown(name, known)
+        raise replaced(name, known) or unknown(name, known)
 
 
 def read_preset(path: Path) -> dict[str, Any]:

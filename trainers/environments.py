@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import re
 from typing import Any
@@ -13,8 +12,8 @@ from ..engine.processes.vector import ProcessVecEnv
 from ..engine.resolve import resolve
 from ..engine.vector import VecEnv
 from .config import DEFAULT_NUM_ENVS, PYTHON_NUM_ENVS, TrainConfig
+from .params import params_for
 from .seeds import world_seeds
-from .settings import ConfigError, load_params
 
 AnyVecEnv = VecEnv | ProcessVecEnv
 
@@ -55,9 +54,7 @@ def environments(
     """
     env = config.env if source is None else source
     python = is_python(env)
-    params = load_params(config.params, plain=not python)
-    for name in params.keys() & inspect.signature(make_vec).parameters.keys():
-        raise ConfigError(f"params: {name} is no parameter of an environment")
+    params = params_for(env, config.params)
     vec = make_vec(
         env,
         rows,

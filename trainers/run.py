@@ -24,8 +24,8 @@ from ..engine.errors import HeadraceError
 from . import checkpoint, interface
 from .checkpoint import RunError, RunFolderError, Tensors
 from .codec import Codec
-from .config import TrainConfig, read_toml
-from .settings import ConfigError, key, member, settings
+from .config import TrainConfig, read_toml, reject_unknown
+from .settings import ConfigError, key, member, replaced, settings
 
 __all__ = ["Best", "Run", "RunError", "RunFolderError", "Tensors"]
 
@@ -100,7 +100,14 @@ class Run:
         build = table.pop("build", {})
         table.pop("earlier_builds", None)
         table = {member(name): value for name, value in table.items()}
+        known = settings(TrainConfig)
+        for name in table:
+            old = replaced(name, known)
+            if old is not None:
+                raise RunError(f"{file} is of an older headrace: {old}; change it there")
         try:
+            for name in table:
+                reject_unknown(name, known)
             config = TrainConfig(**{**table, "run_dir": str(self.path)})
         except (ConfigError, TypeError) as error:
             raise RunError(f"{file} is damaged: {error}") from None

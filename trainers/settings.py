@@ -15,10 +15,8 @@ import keyword
 import math
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from ..engine.errors import ArgumentError
 
@@ -29,7 +27,10 @@ NUMBERS = "names with numbers, such as gravity=3.7,force=12"  # what Pairs are
 
 
 class ConfigError(ArgumentError):
-    """A setting that does not exist, has the wrong type, or is out of its bounds."""
+    """A setting that does not exist, has the wrong type, or is out of its bounds.
+
+    Its sentence begins with the setting's name, for which a command line shows the flag.
+    """
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Rule:
     high: float | None = None  # largest value, inclusive
     choices: tuple[str, ...] = ()  # of a text, all that are accepted
     positional: bool = False  # on the command line: by place, not by flag
+    replaces: tuple[str, ...] = ()  # settings that there were before, which runs on disk may have
 
 
 def setting(default: Any, help: str, **rule: Any) -> Any:
@@ -121,6 +123,24 @@ def unknown(
     return ConfigError(f"unknown {what} {name}{hint}")
 
 
+def replaced(
+    name: str, known: Mapping[str, Setting], shown: Callable[[str], str] = str
+) -> ConfigError | None:
+    """The error for a setting that there was before; None where `name` was none. shown: names as
+    flags or as they are."""
+    for item in known.values():
+        if name in item.rule.replaces:
+            values = f", {_either(item.rule.choices)}," if item.rule.choices else ""
+            return ConfigError(
+                f"{shown(name)} is there no more: {shown(item.name)}{values} has replaced it"
+            )
+    return None
+
+
+def _either(choices: Sequence[str]) -> str:
+    return " or ".join(filter(None, (", ".join(choices[:-1]), choices[-1])))
+
+
 def _unwrapped(hint: Any) -> tuple[Any, bool]:
     """(the type without None, whether None is allowed)."""
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
@@ -184,10 +204,10 @@ def _within(rule: Rule, value: float) -> bool:
 
 def _bounds(rule: Rule) -> str:
     if rule.above is not None:
-        return f" above {rule.above:g}" + (f" and at most {rule.high:g}" if rule.high else "")
+        return f" above {rule.above}" + (f" and at most {rule.high}" if rule.high else "")
     if rule.low is not None and rule.high is not None:
-        return f" from {rule.low:g} to {rule.high:g}"
-    return f" of at least {rule.low:g}" if rule.low is not None else ""
+        return f" from {rule.low} to {rule.high}"
+    return f" of at least {rule.low}" if rule.low is not None else ""
 
 
 def _converted(kind: Any, value: Any) -> Any:
@@ -212,28 +232,6 @@ def _kept(value: Any) -> Any:
     if isinstance(value, (bool, str)):
         return value
     return int(value) if _whole(value) and abs(value) < 2**63 else float(value)
-
-
-def load_params(pairs: Values, *, plain: bool = False) -> dict[str, Any]:
-    """The parameters by name, arrays read from their files; ConfigError for a file that holds
-    none. Files of pickled objects are refused: reading one would run its code.
-
-    plain: booleans and other texts are refused, as native environments take none.
-    """
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if not is_array(value):
-            if plain and isinstance(value, (bool, str)):
-                raise ConfigError(f"params must be {NUMBERS}, not {name}={value}")
-            found[name] = value
-            continue
-        try:
-            found[name] = np.load(str(value), allow_pickle=False)
-        except OSError as error:
-            raise ConfigError(f"params: {name}={value}: {error.strerror or error}") from error
-        except (ValueError, EOFError) as error:
-            raise ConfigError(f"params: {name}={value} holds no array: {error}") from None
-    return found
 
 
 def _pairs(value: Any) -> tuple[tuple[Any, Any], ...] | None:

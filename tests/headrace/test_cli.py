@@ -75,22 +75,30 @@ def test_train_help_of_an_environment_shows_its_preset(capsys):
         (["--lr=-1"], "--lr must be a number above 0, not -1"),
         (["--num-envs", "0"], "--num-envs must be a whole number of at least 1, not 0"),
         (["--num-envs", "-1"], "--num-envs must be a whole number of at least 1, not -1"),
-        (["--seed", "1.5"], "--seed must be a whole number from 0 to 9.22337e+18, not 1.5"),
+        (["--seed", "1.5"], "--seed must be a whole number from 0 to 9223372036854775807, not 1.5"),
         (["--lr"], "argument --lr: expected one argument; see headrace train --help"),
         (["extra"], "unexpected argument 'extra'"),
         (["--policy", "jax"],
-         "policy 'jax' is none: expected native, torch or a class in a file of yours, such as "
+         "--policy 'jax' is none: expected native, torch or a class in a file of yours, such as "
          "net.py:Net"),
         (["--params", "a=0.1,a=0.2"],
          "--params must be names with numbers, booleans or texts, each name once, "
          "not 'a=0.1,a=0.2'"),
+        (["--num-envs", "3", "--wrappers", "TimeLimit(9)"],
+         "--wrappers is ('TimeLimit(9)',), but env is a native environment: wrappers is for Python "
+         "ones"),
+        (["--schedule", "cosine"],
+         "--schedule is there no more: --lr-schedule, constant, linear or cosine, has replaced it"),
+        (["--no-anneal-lr"],
+         "--anneal-lr is there no more: --lr-schedule, constant, linear or cosine, has replaced "
+         "it"),
         (["--resume", "r", "--env", "x.c"],
          "unknown flag --env: name it by its place, headrace train ENV"),
-        (["--encoder", "nature"], "encoder nature needs a torch policy: add --policy torch"),
-        (["--device", "cuda"], "device cuda needs a torch policy: add --policy torch"),
-        (["--max-lag", "2"], "max_lag 2 is of asynchronous training: add --async"),
+        (["--encoder", "nature"], "--encoder nature needs a torch policy: add --policy torch"),
+        (["--device", "cuda"], "--device cuda needs a torch policy: add --policy torch"),
+        (["--max-lag", "2"], "--max-lag 2 is of asynchronous training: add --async"),
         (["--async", "--replicas", "9"],
-         "replicas is 9: 256 worlds make 4 blocks of 64, so 1 to 4"),
+         "--replicas is 9: 256 worlds make 4 blocks of 64, so 1 to 4"),
     ],
 )  # fmt: skip
 def test_bad_flag_of_train_is_one_sentence(complain, argv, sentence):

@@ -138,6 +138,28 @@ def test_an_agent_plays(tmp_path, capsys, monkeypatch):
     assert "step 119   return 119" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("verb", [["play", "--frames", "2", "--agent"], ["eval"]])
+def test_a_run_in_a_changed_environment_is_warned_of(verb, tmp_path, capsys, monkeypatch):
+    """A header of the author's, which is no code that opening a run would execute by itself."""
+    monkeypatch.chdir(tmp_path)
+    rules = tmp_path / "rules.h"
+    rules.write_text("#define LIMIT 500\n")
+    source = registered()["cartpole"].path.read_text()
+    (tmp_path / "pole.c").write_text('#include "rules.h"\n' + source)
+    train = ["train", "pole.c", "--steps", "2000", "--num-envs", "64", "--run-dir", "run"]
+    assert main([*train, "--quiet"]) == 0
+    capsys.readouterr()
+    assert main([*verb, "run"]) == 0
+    assert "changed" not in capsys.readouterr().err
+    rules.write_text("#define LIMIT 400\n")
+    assert main([*verb, "run"]) == 0
+    told = [line for line in capsys.readouterr().err.splitlines() if "changed" in line]
+    assert told == [
+        f"headrace: the source of {tmp_path / 'pole.c'} (or of a header of headrace) has changed "
+        "since the run was trained: this is the agent in the environment as it is now"
+    ]
+
+
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
@@ -146,6 +168,9 @@ def test_an_agent_plays(tmp_path, capsys, monkeypatch):
         (["cartpole", "--agent", "run"], "leave ENV out"),
         (["--agent", "nowhere", "--frames", "1"], "nowhere is no run"),
         (["cartpol", "--frames", "1"], "did you mean 'cartpole'"),
+        (["cartpole", "--policy", "net.py:Net", "--frames", "1"], "--policy is of an agent"),
+        (["--agent", "run", "--params", "gravity=3", "--frames", "1"], "--params are those of the"),
+        (["gymnasium:CartPole-v1", "--frames", "1"], "is written in Python, and this needs"),
     ],
 )
 def test_mistakes_are_one_sentence(argv, said, capsys):

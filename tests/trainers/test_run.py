@@ -206,6 +206,30 @@ def test_damaged_configuration_is_refused_by_name(run):
         run.read_config()
 
 
+@pytest.mark.parametrize(
+    ("line", "successor"),
+    [
+        ("anneal_lr = true", "lr_schedule, constant, linear or cosine,"),
+        ('schedule = "cosine"', "lr_schedule, constant, linear or cosine,"),
+        ("value_clip = 0.2", "vf_clip"),
+    ],
+)
+def test_a_setting_of_an_older_headrace_names_what_has_replaced_it(run, line, successor):
+    (run.path / "config.toml").write_text(f'env = "cartpole"\n{line}\n')
+    name = line.partition(" ")[0]
+    message = (
+        f"older headrace: {name} is there no more: {successor} has replaced it; change it there"
+    )
+    with pytest.raises(RunError, match=message):
+        run.read_config()
+
+
+def test_a_setting_that_never_was_is_named(run):
+    (run.path / "config.toml").write_text('env = "cartpole"\nlearning_rte = 1\n')
+    with pytest.raises(RunError, match=r"config\.toml is damaged: unknown setting learning_rte"):
+        run.read_config()
+
+
 def test_failed_save_leaves_earlier_checkpoints_whole(run):
     run.save(64, POLICY, STATE, keep=1)
     with pytest.raises(ValueError, match="not JSON compliant"):
