@@ -93,7 +93,7 @@ def _unknown(name: str, found: Resolved) -> ConfigError:
     near = difflib.get_close_matches(name, everything, n=1) or [
         each for each in everything if each.lower() == name.lower()
     ]
-    hint = f"; did you mean {near[0]}?" if near else ""
+    hint = f"; did you mean {near[0]!r}?" if near else ""
     return _refused(f"{found.spec.name} has no {name}: {'; '.join(there)}{hint}")
 
 

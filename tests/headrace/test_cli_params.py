@@ -18,8 +18,8 @@ SLIDE = str(Path(__file__).parents[1] / "engine" / "worlds" / "slide.c")
         ("cartpole", "speed=3", r"cartpole has no speed: its parameters are gravity, .*; it has no "
          r"compile-time sizes$"),
         ("cartpole", "seed=3", "cartpole has no seed: its parameters are gravity, "),
-        ("cartpole", "GRAVITY=3", r"cartpole has no GRAVITY: .*; did you mean gravity\?$"),
-        ("maze", "SIZED=3", r"maze has no SIZED: .*sizes are SIZE.*; did you mean SIZE\?$"),
+        ("cartpole", "GRAVITY=3", r"cartpole has no GRAVITY: .*; did you mean 'gravity'\?$"),
+        ("maze", "SIZED=3", r"maze has no SIZED: .*sizes are SIZE.*; did you mean 'SIZE'\?$"),
         ("maze", "SIZE=9.5", "SIZE=9.5: a compile-time size is a whole number$"),
         ("cartpole", "max_steps=2.5", "max_steps=2.5: a time limit is a whole number of steps"),
     ],
