@@ -48,6 +48,7 @@ cdef extern from "net.h" nogil:
 
     ctypedef struct hr_input:
         int32_t dtype, offset, count, choices, feature
+        float scale
 
     ctypedef struct hr_net:
         int32_t features, outputs, hidden, width, towers, heads, inputs

@@ -11,7 +11,7 @@ cdef class Net:
 
     towers: [(output, [(in, out, activation, hidden, weight, bias), ..]), ..]; heads: tuples
     (kind, size, output, mask, draw, offset, log_std, low, high); inputs: tuples (dtype, offset,
-    count, choices, feature); state: units that remember, see hr_net; isa: instruction-set level,
+    count, choices, feature, scale); state: units that remember, see hr_net; isa: instruction-set level,
     None: the best.
     """
 
@@ -52,7 +52,7 @@ cdef class Net:
              head[k].offset, head[k].log_std, head[k].low, head[k].high) = values
         for k, values in enumerate(inputs):
             (input_[k].dtype, input_[k].offset, input_[k].count, input_[k].choices,
-             input_[k].feature) = values
+             input_[k].feature, input_[k].scale) = values
 
     def __dealloc__(self):
         free(<void *>self.net.head)

@@ -14,6 +14,7 @@ from ..engine.registration import registered
 from .build import RunWarning, hash_of, hash_of_file, refuse_other_source
 from .codec import Codec
 from .config import OBJECT, TrainConfig, configure, reject_unknown
+from .encoding import saved_divisors
 from .environments import AnyVecEnv, default_rows, environments, name_of
 from .loggers import require_loggers
 from .policies import check_policy, lasting_policy, require_torch
@@ -143,11 +144,12 @@ def resumed(
     config = saved.replace(**given)
     require_loggers(config)
     step = run.find(checkpoint)
-    state = run.load_state(step)
+    state, tensors = run.load_state(step), run.load_policy(step)
     vec = _environments(config, objects.env)
     try:
         refuse_other_source(saved, before, hash_of(vec))
-        session = Session(config, vec, objects.policy, objects.env)
+        divisors = saved_divisors(tensors, Codec.of(vec).spec)
+        session = Session(config, vec, objects.policy, objects.env, divisors)
         session.run = run
         run.sweep()
         _restore(session, state, run.checkpoint_path(step))

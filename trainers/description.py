@@ -85,13 +85,14 @@ def heads_of(policy: PolicySpec, log_std: int) -> list[tuple[Any, ...]]:
     return rows
 
 
-def inputs_of(policy: PolicySpec) -> list[tuple[int, ...]]:
+def inputs_of(policy: PolicySpec) -> list[tuple[Any, ...]]:
     """The members of the observation as hr_input has them."""
-    rows: list[tuple[int, ...]] = []
+    rows: list[tuple[Any, ...]] = []
     feature = 0
-    for field in policy.env.obs_fields:
+    for field, divisor in zip(policy.env.obs_fields, policy.divisors, strict=True):
         choices = field.choices if field.kind == "discrete" else 0
-        rows.append((_DTYPES.index(field.dtype), field.offset, field.size, choices, feature))
+        dtype = _DTYPES.index(field.dtype)
+        rows.append((dtype, field.offset, field.size, choices, feature, 1.0 / divisor))
         feature += field.size * per_element(field)
     return rows
 

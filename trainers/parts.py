@@ -19,6 +19,7 @@ from .actor import Actor, NativeActor
 from .batch import Batch
 from .collector import FusedCollector
 from .config import TrainConfig
+from .encoding import Divisors
 from .learner import NativeLearner
 from .pipeline import InTurn, Pipeline, Source
 from .policies import native_policy, torch_policy
@@ -36,7 +37,11 @@ class Parts(NamedTuple):
 
 
 def make_parts(
-    config: TrainConfig, vec: VectorEnv, module: Any = None, stop: StopFlag | None = None
+    config: TrainConfig,
+    vec: VectorEnv,
+    module: Any = None,
+    stop: StopFlag | None = None,
+    divisors: Divisors | None = None,
 ) -> Parts:
     """The parts for these environments.
 
@@ -46,14 +51,15 @@ def make_parts(
         module: a torch module, or a function of (observation_space, action_space) that makes
             one, where the run's policy is an object of Python.
         stop: makes collector and native learner leave off in the middle, once it is raised.
+        divisors: see `PolicySpec.from_env`.
 
     Raises:
         ConfigError: settings that do not fit together, a file that holds no such policy.
     """
     if config.policy != "native":
-        return _torch_parts(config, vec, module, stop)
+        return _torch_parts(config, vec, module, stop, divisors)
     if isinstance(vec, VecEnv):
-        policy = native_policy(config, vec.spec_)
+        policy = native_policy(config, vec.spec_, divisors)
         collector = FusedCollector(
             vec,
             policy,
@@ -67,7 +73,7 @@ def make_parts(
         )
         return Parts(policy, collector, _native_learner(config, policy, vec.pool, stop), None)
     batch = Batch(vec)
-    policy = native_policy(config, batch.spec)
+    policy = native_policy(config, batch.spec, divisors)
     actor = NativeActor(policy, normalize_obs=config.normalize_obs)
     pool = Pool(config.threads or available_cpus())
     learner = _native_learner(config, policy, pool, stop)
@@ -142,12 +148,18 @@ def _stepped(
 # ---- torch -------------------------------------------------------------------------------------
 
 
-def _torch_parts(config: TrainConfig, vec: VectorEnv, module: Any, stop: StopFlag | None) -> Parts:
+def _torch_parts(
+    config: TrainConfig,
+    vec: VectorEnv,
+    module: Any,
+    stop: StopFlag | None,
+    divisors: Divisors | None,
+) -> Parts:
     from .torch_learner import TorchLearner
     from .torch_policy import TorchActor
 
     batch = Batch(vec)
-    policy = torch_policy(config, batch.spec, module)
+    policy = torch_policy(config, batch.spec, module, divisors)
     actor = TorchActor(
         policy,
         normalize_obs=config.normalize_obs,

@@ -17,6 +17,8 @@ from ..engine.spec import EnvSpec
 from .actor import Actor, NativeActor
 from .checkpoint import POLICY, RunError
 from .config import OBJECT, TrainConfig
+from .encoding import TENSOR as DIVISORS
+from .encoding import Divisors, saved_divisors
 from .policy import MEMORIES, PolicySpec, TensorError
 from .run import Run
 from .settings import ConfigError
@@ -27,13 +29,18 @@ from .settings import ConfigError
 TORCH_SPINS = "2000"
 
 
-def native_policy(config: TrainConfig, spec: EnvSpec) -> PolicySpec:
-    """The native policy that the settings describe."""
-    memory = config.memory
-    return PolicySpec.from_env(spec, config.hidden, config.activation, config.separate, memory)
+def native_policy(
+    config: TrainConfig, spec: EnvSpec, divisors: Divisors | None = None
+) -> PolicySpec:
+    """The native policy that the settings describe. divisors: see `PolicySpec.from_env`."""
+    return PolicySpec.from_env(
+        spec, config.hidden, config.activation, config.separate, config.memory, divisors
+    )
 
 
-def torch_policy(config: TrainConfig, spec: EnvSpec, module: Any = None) -> Any:
+def torch_policy(
+    config: TrainConfig, spec: EnvSpec, module: Any = None, divisors: Divisors | None = None
+) -> Any:
     """A TorchPolicy with the initial weights of the run. Arguments as `make_parts` has them."""
     require_torch(config.policy)
     from .torch_device import seeded
@@ -44,7 +51,14 @@ def torch_policy(config: TrainConfig, spec: EnvSpec, module: Any = None) -> Any:
     threads = config.threads or available_cpus()
     if config.async_:  # the others are the actor's, and those of the processes that it waits for
         threads = max(1, threads // 2)
-    return TorchPolicy(spec, made, device=config.device, bf16=config.bf16, threads=threads)
+    return TorchPolicy(
+        spec,
+        made,
+        device=config.device,
+        bf16=config.bf16,
+        threads=threads,
+        divisors=divisors,
+    )
 
 
 def require_torch(policy: str) -> None:
@@ -110,6 +124,7 @@ def _default_module(config: TrainConfig, spec: EnvSpec) -> Any:
     if config.memory in MEMORIES and encoder is None:
         native = native_policy(config, spec)
         start = native.to_tensors(native.weights(native.init(config.seed)))
+        start.pop(DIVISORS, None)  # no parameter
         module.load_state_dict({name: torch.from_numpy(array) for name, array in start.items()})
     return module
 
@@ -187,10 +202,11 @@ def acting(
     """
     tensors = run.load_policy(steps)
     plain = config.replace(device=device, actor_device=None, bf16=False, compile=False)
+    divisors = saved_divisors(tensors, spec)
     policy = (
-        native_policy(config, spec)
+        native_policy(config, spec, divisors)
         if config.policy == "native"
-        else torch_policy(plain, spec, module)
+        else torch_policy(plain, spec, module, divisors)
     )
     try:
         weights = policy.from_tensors(tensors)

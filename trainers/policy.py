@@ -1,9 +1,9 @@
 """Native policies: an MLP over the encoded observation, its heads, its parameters by name; and
 an MLP with a memory behind its hidden layers (a MinGRU, nn.py has it in torch).
 
-Encoding, the same everywhere: float32 as it is, uint8 times 1/255, other integers as numbers,
-discrete values one-hot, members of Obs concatenated in declared order. Where observations are
-normalised, (x - mean) * scale follows, clipped to +-10.
+Encoding, the same everywhere: float32 as it is, integers divided by the greatest that they can be
+(encoding.py), discrete values one-hot, members of Obs concatenated in declared order. Where
+observations are normalised, (x - mean) * scale follows, clipped to +-10.
 
 Heads: every discrete element of the action is a categorical choice (masked where the
 environment masks); every float element a Gaussian whose standard deviation does not depend on
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from ..engine.errors import ArgumentError
 from ..engine.spec import EnvSpec
-from . import _native, description
+from . import _native, description, encoding
 from ._native import Net, Weights
 from .tiles import from_tiles, to_tiles
 
@@ -73,6 +73,7 @@ class PolicySpec:
     hidden: tuple[int, ...]
     activation: str
     separate: bool
+    divisors: encoding.Divisors  # of the observation's members
     memory: str = "none"
     isa: str | None = None  # instruction-set level of the kernels; None: the best there is
 
@@ -84,6 +85,7 @@ class PolicySpec:
         activation: str = "tanh",
         separate: bool = False,
         memory: str = "none",
+        divisors: encoding.Divisors | None = None,
     ) -> PolicySpec:
         """A policy for the environment's observations and actions.
 
@@ -95,6 +97,8 @@ class PolicySpec:
             memory: "none", or "mingru": the last of `hidden` is the number of units that
                 remember, behind layers of the widths before it (of the same width, where there
                 is no other).
+            divisors: of the members of the observation, of weights that were trained with
+                others than `encoding.divisors_of` gives.
 
         Raises:
             ArgumentError: a width below 1, too many layers, an unknown activation or memory, a
@@ -121,7 +125,8 @@ class PolicySpec:
             raise ArgumentError(
                 f"memory is {memory!r}: it needs hidden layers that policy and value share"
             )
-        return cls(spec, widths, activation, bool(separate), memory)
+        divisors = encoding.divisors_of(spec) if divisors is None else divisors
+        return cls(spec, widths, activation, bool(separate), divisors, memory)
 
     # ---- shapes -------------------------------------------------------------------------
 
@@ -255,14 +260,16 @@ class PolicySpec:
                 weights.obs_mean.copy(),
                 weights.obs_scale.copy(),
             )
-        return named
+        return encoding.with_divisors(named, self.env, self.divisors)
 
     def from_tensors(self, tensors: Mapping[str, NDArray[np.float32]]) -> Weights:
         """The inverse of `to_tensors`.
 
         Raises:
-            ArgumentError: a tensor is missing or has another shape.
+            TensorError: a tensor is missing, has another shape, or the weights were trained with
+                other divisors.
         """
+        check_divisors(tensors, self.env, self.divisors)
         params = np.empty(self.num_params, np.float32)
         for name, offset, shape in self.tensors:
             params[offset : offset + math.prod(shape)] = _fitting(tensors, name, shape).ravel()
@@ -334,6 +341,19 @@ def _fitting(
         got = "missing" if found is None else f"{found.dtype} {list(found.shape)}"
         raise TensorError(f"tensor {name!r} is {got}, expected float32 {list(shape)}")
     return found
+
+
+def check_divisors(
+    tensors: Mapping[str, NDArray[Any]], spec: EnvSpec, divisors: encoding.Divisors
+) -> None:
+    """TensorError where the weights have learned from numbers that were divided otherwise."""
+    trained = encoding.saved_divisors(tensors, spec)
+    if trained != divisors:
+        raise TensorError(
+            f"the weights were trained on observations divided by {list(trained)}, member by "
+            f"member, and this policy divides by {list(divisors)}: make it with divisors="
+            f"{trained}"
+        )
 
 
 def seed_key(seed: int) -> int:

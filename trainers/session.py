@@ -17,6 +17,7 @@ from ._native import StopFlag
 from .bottleneck import Reading, stopwatch
 from .build import build_table, hash_of
 from .config import TrainConfig
+from .encoding import Divisors
 from .environments import AnyVecEnv, environment_metrics, frames_of
 from .episodes import EpisodeWindow
 from .evaluator import Evaluator
@@ -101,13 +102,18 @@ class Session:
     run: Run  # the folder; set once everything else is there
 
     def __init__(
-        self, config: TrainConfig, vec: AnyVecEnv, module: Any = None, source: Any = None
+        self,
+        config: TrainConfig,
+        vec: AnyVecEnv,
+        module: Any = None,
+        source: Any = None,
+        divisors: Divisors | None = None,
     ) -> None:
-        """module: of `make_parts`; source: of `environments`."""
+        """module, divisors: of `make_parts`; source: of `environments`."""
         self.config, self.vec = config, vec
         self.stop = StopFlag()
         self.policy, self.collector, self.learner, self._pool = make_parts(
-            config, vec, module, self.stop
+            config, vec, module, self.stop, divisors
         )
         self._source = make_source(config, self.collector, self.learner)
         self.stopwatch = stopwatch(self.collector, self.learner, asynchronous=config.async_)

@@ -29,6 +29,8 @@ _HELD = {
     "int32": "int32",
 }
 
+_SMALL = 2**31 - 1
+
 
 @dataclass(frozen=True)
 class _Part:
@@ -99,7 +101,7 @@ class SpaceCodec:
                 part = _Part(f"{name}.{k}", at, slice(k, k + 1), starts.reshape(-1)[k])
                 self._add(part, "int32", (1,), choices=int(count))
         else:
-            self._add(_Part(name, at, None, 0), _HELD.get(str(leaf.dtype), "float32"), leaf.shape)
+            self._add(_Part(name, at, None, 0), _held(leaf), leaf.shape, **_bounds(space))
 
     def _add_action(self, at: int, leaf: Leaf, name: str) -> None:
         space = leaf.space
@@ -195,6 +197,21 @@ def _unused(name: str, names: Collection[str]) -> str:
         count += 1
         found = f"{name}.{count}"
     return found
+
+
+def _held(leaf: Leaf) -> str:
+    """The dtype of numbers of an observation: of whole ones that of an integer, if one has them."""
+    found = _HELD.get(str(leaf.dtype))
+    if found is None and leaf.dtype.kind in "iu" and _bounds(leaf.space)["high"] <= _SMALL:
+        found = "int32" if _bounds(leaf.space)["low"] >= -_SMALL else None
+    return found or "float32"
+
+
+def _bounds(space: spaces.Space) -> dict[str, float]:
+    """The least and the greatest number of all elements."""
+    if not isinstance(space, spaces.Box) or 0 in space.shape:
+        return {"low": 0.0, "high": 1.0}
+    return {"low": float(space.low.min()), "high": float(space.high.max())}
 
 
 def _choices(leaf: Leaf) -> list[tuple[int, int]]:

@@ -24,11 +24,12 @@ from torch.utils.flop_counter import FlopCounterMode
 from ..engine.cpus import available_cpus
 from ..engine.errors import ArgumentError
 from ..engine.spec import EnvSpec, FieldSpec
+from . import encoding
 from ._native import Net, normalize_rows
 from .actor import Acted, Draw, Floats
 from .description import heads_of
 from .nn.sizes import image_shape
-from .policy import OBS_CLIP, Head, PolicySpec, TensorError
+from .policy import OBS_CLIP, Head, PolicySpec, TensorError, check_divisors
 from .torch_device import Recorded, Transfer, acting_mode, called, recorder, torch_device
 
 PARALLEL_FLOPS = 3e8  # work of a call from which on more than one thread pays
@@ -75,14 +76,16 @@ class Normalizer:
 class Encoder:
     """Obs structs as bytes to what a module reads, on the device where the bytes are."""
 
-    def __init__(self, spec: EnvSpec) -> None:
-        self._fields = spec.obs_fields
+    def __init__(self, spec: EnvSpec, divisors: encoding.Divisors | None = None) -> None:
+        """divisors: of the members; default: as `encoding.divisors_of` has them."""
+        divisors = encoding.divisors_of(spec) if divisors is None else divisors
+        self._fields = tuple(zip(spec.obs_fields, divisors, strict=True))
         space = spec.single_observation_space
         self._shape = space.shape if isinstance(space, spaces.Box) else None
         self._plain = (
             self._shape is not None
-            and {field.dtype for field in self._fields} == {"float32"}
-            and 4 * sum(field.size for field in self._fields) == spec.obs_dtype.itemsize
+            and {field.dtype for field in spec.obs_fields} == {"float32"}
+            and 4 * sum(field.size for field in spec.obs_fields) == spec.obs_dtype.itemsize
         )
 
     def __call__(self, raw: Tensor) -> Tensor:
@@ -90,9 +93,9 @@ class Encoder:
         if self._plain:
             flat = raw.view(torch.float32)
         elif len(self._fields) == 1:
-            flat = _encoded(self._fields[0], raw)
+            flat = _encoded(*self._fields[0], raw)
         else:
-            flat = torch.cat([_encoded(field, raw) for field in self._fields], dim=1)
+            flat = torch.cat([_encoded(*field, raw) for field in self._fields], dim=1)
         return flat if self._shape is None else flat.reshape(len(raw), *self._shape)
 
 
@@ -105,7 +108,7 @@ _DTYPES = {
 }
 
 
-def _encoded(field: FieldSpec, raw: Tensor) -> Tensor:
+def _encoded(field: FieldSpec, divisor: float, raw: Tensor) -> Tensor:
     dtype = _DTYPES[field.dtype]
     end = field.offset + field.size * dtype.itemsize
     part = raw[:, field.offset : end]
@@ -113,7 +116,7 @@ def _encoded(field: FieldSpec, raw: Tensor) -> Tensor:
     if field.choices:
         choices = torch.arange(field.choices, device=raw.device)
         return (value.unsqueeze(-1) == choices).flatten(1).float()
-    return value.float() * (1.0 / 255.0) if dtype == torch.uint8 else value.float()
+    return value.float() if divisor == 1.0 else value.float() * (1.0 / divisor)
 
 
 class TorchPolicy:
@@ -123,6 +126,7 @@ class TorchPolicy:
         env, module: what it acts in; what is trained.
         heads, outputs: elements of the action; columns of the module's outputs.
         state_size: floats of recurrent state per row, 0 for a module without memory.
+        divisors: of the observation's members, see encoding.py.
         features: of the encoded observation; picture: whether it is one, and so never
             normalised by running statistics.
     """
@@ -135,9 +139,10 @@ class TorchPolicy:
         device: str = "cpu",
         bf16: bool = False,
         threads: int | None = None,
+        divisors: encoding.Divisors | None = None,
     ) -> None:
         """device: of the learner; bf16: products in bfloat16; threads: that torch may use on the
-        CPU, default: every CPU of this process.
+        CPU, default: every CPU of this process; divisors: see `PolicySpec.from_env`.
 
         Raises:
             ArgumentError: a module whose outputs do not fit, or a device that is not there.
@@ -146,7 +151,8 @@ class TorchPolicy:
         self.device = torch_device(device)
         self.bf16 = bf16
         self._threads = available_cpus() if threads is None else threads
-        shapes = PolicySpec.from_env(env, ())
+        shapes = PolicySpec.from_env(env, (), divisors=divisors)
+        self.divisors = shapes.divisors
         self.heads: tuple[Head, ...] = shapes.heads
         self.outputs = shapes.outputs - 1
         self.features = shapes.features
@@ -155,7 +161,7 @@ class TorchPolicy:
         self.picture = image_shape(env.single_observation_space) is not None
         self.numbers = sum(head.size == 0 for head in self.heads)
         self.state_size = int(getattr(module, "state_size", 0))
-        self.encode = Encoder(env)
+        self.encode = Encoder(env, self.divisors)
         self.module = module.to(self.device)
         self.log_std_name = self._find_log_std()
         self._check_module()
@@ -265,14 +271,16 @@ class TorchPolicy:
         named = {name: tensor.cpu().numpy() for name, tensor in weights.tensors.items()}
         if np.any(weights.obs_mean != 0) or np.any(weights.obs_scale != 1):
             named["obs.mean"], named["obs.scale"] = weights.obs_mean, weights.obs_scale
-        return named
+        return encoding.with_divisors(named, self.env, self.divisors)
 
     def from_tensors(self, tensors: Mapping[str, NDArray[Any]]) -> TorchWeights:
         """The inverse of `to_tensors`.
 
         Raises:
-            TensorError: a tensor is missing or has another shape.
+            TensorError: a tensor is missing, has another shape, or the weights were trained with
+                other divisors.
         """
+        check_divisors(tensors, self.env, self.divisors)
         own = self.module.state_dict()
         for name, tensor in own.items():
             if name not in tensors or tensors[name].size != tensor.numel():

@@ -355,8 +355,9 @@ def encode(spec, structs):
             hot = values[:, :, None] == np.arange(f.choices)
             parts.append(hot.reshape(len(structs), -1).astype(np.float64))
         else:
-            scale = 1 / 255 if f.dtype == "uint8" else 1.0
-            parts.append(values.astype(np.float64) * scale)
+            greatest = max(abs(f.low), abs(f.high))
+            divides = f.dtype != "float32" and 0 < greatest <= 65535
+            parts.append(values.astype(np.float64) / (greatest if divides else 1.0))
     return np.concatenate(parts, 1)
 
 

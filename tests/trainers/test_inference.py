@@ -12,6 +12,7 @@ import gymnasium
 import naive
 import numpy as np
 import pytest
+import safetensors.numpy
 from gymnasium import spaces
 
 import headrace
@@ -23,9 +24,9 @@ from headrace.trainers.agent import AgentConfig, load_agent
 from headrace.trainers.codec import Codec
 from headrace.trainers.inference import LoadedPolicy, load_policy
 from headrace.trainers.policies import Acting
-from headrace.trainers.policy import PolicySpec
+from headrace.trainers.policy import PolicySpec, TensorError
 from headrace.trainers.rollout import MaskError
-from headrace.trainers.run import RunError
+from headrace.trainers.run import Run, RunError
 from headrace.trainers.settings import ConfigError
 from headrace.trainers.spaces import leaf_arrays
 
@@ -496,6 +497,55 @@ def test_older_runs_say_how_to_go_on():
         load_policy(run)
     headrace.train(resume=run)
     assert load_policy(run).act(np.zeros(4)) in (0, 1)
+
+
+class Cells(gymnasium.Env):
+    """A grid of whole numbers from 0 to 3, held in some dtype."""
+
+    observation_space = spaces.Box(0, 3, (6,), np.uint8)
+    action_space = spaces.Discrete(4)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.observation_space.seed(seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        return self.observation_space.sample(), float(action), False, True, {}
+
+
+class Wide(Cells):
+    observation_space = spaces.Box(0, 3, (6,), np.int64)
+
+
+def value_of(policy):
+    """What a LoadedPolicy expects of a grid of 1 to 3."""
+    seen = np.array([[1, 2, 3, 1, 2, 3]], policy.observation_space.dtype)
+    return policy._actor.value(policy._weights, policy._codec.pack(seen), np.zeros((1, 0)))[0]
+
+
+@pytest.mark.parametrize("policy", ["native", "torch"])
+@pytest.mark.parametrize("env", [Cells, Wide])
+def test_runs_from_before_grids_were_divided_read_on_what_they_learned_from(env, policy):
+    if policy == "torch":
+        pytest.importorskip("torch")
+    run = trained(env, policy=policy, num_envs=4, normalize_obs=False, lr=0.1)
+    file = Run.open(run).checkpoint_path(Run.open(run).latest()) / "policy.safetensors"
+    tensors = safetensors.numpy.load_file(file)
+    assert tensors["obs.divisor"].tolist() == [3.0]
+    now = load_policy(run)
+    tensors.pop("obs.divisor")  # as those runs are
+    safetensors.numpy.save_file(tensors, file)
+    file.with_name("SHA256SUMS").unlink()
+    old = load_policy(run)
+    plain = 255 if env is Cells else 1
+    assert old._policy.divisors == (plain,)
+    assert value_of(now) != value_of(old)
+    with pytest.raises(TensorError, match=r"trained on observations divided by"):
+        now._policy.from_tensors(tensors)
+    resumed = headrace.train(resume=run, env=env, steps=40, target=None)
+    assert "obs.divisor" not in Run.open(run).load_policy(Run.open(run).latest())
+    assert load_policy(resumed.run)._policy.divisors == (plain,)
 
 
 # ---- environment.json ------------------------------------------------------------------------

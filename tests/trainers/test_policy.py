@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rollouts import mask_tiles
 
 from headrace.engine.errors import ArgumentError
-from headrace.trainers import _native
+from headrace.trainers import _native, encoding
 from headrace.trainers.policy import PolicySpec, seed_key
 from headrace.trainers.tiles import from_tiles, to_tiles
 
@@ -163,13 +163,15 @@ def test_impossible_policies_are_refused(options, message):
 # ---- observations ------------------------------------------------------------------------
 
 FIELDS = [
-    naive.field("image", "uint8", (2, 3)),
+    naive.field("image", "uint8", (2, 3), low=0, high=255),
     naive.field("room", "int32", choices=5),
     naive.field("speed", "float32", (3,)),
-    naive.field("height", "int16", (2,)),
-    naive.field("signed", "int8", (4,)),
+    naive.field("height", "int16", (2,), low=-300, high=20),
+    naive.field("signed", "int8", (4,), low=-128, high=127),
     naive.field("cards", "uint8", (2,), choices=4),
-    naive.field("count", "int32"),
+    naive.field("count", "int32", low=0, high=1e6),
+    naive.field("grid", "uint8", (2,), low=0, high=3),
+    naive.field("flag", "uint8", (2,), low=0, high=1),
 ]
 
 
@@ -205,6 +207,44 @@ def test_encoding_of_every_dtype(rows):
         np.testing.assert_array_equal(policy.net.encode(policy.obs_structs(view)), tiles)
 
 
+def test_integers_go_to_one_where_they_are_greatest():
+    spec = naive.make_spec(FIELDS, [naive.field("a", "int32", choices=2)])
+    structs = np.zeros(1, spec.obs_dtype)
+    for name, value in [("image", 255), ("height", -300), ("signed", -128), ("grid", 3)]:
+        structs[name] = value
+    structs["count"], structs["flag"], structs["speed"] = 7, 1, 0.25
+    policy = PolicySpec.from_env(spec)
+    assert policy.divisors == (255.0, 1.0, 1.0, 300.0, 128.0, 1.0, 1.0, 3.0, 1.0)
+    x = from_tiles(policy.net.encode(structs), 1)[0]
+    found = dict(zip(map(policy.feature_name, range(policy.features)), x.tolist(), strict=True))
+    assert found["image[0, 0]"] == found["grid[1]"] == found["flag[0]"] == 1.0
+    assert found["height[0]"] == found["signed[3]"] == -1.0
+    assert (found["count"], found["speed[2]"]) == (7.0, 0.25)
+
+
+def test_policies_read_on_what_they_were_trained_with():
+    """Weights from before grids were divided by their bounds, and those whose bounds have changed
+    since, read numbers as they did."""
+    spec, action = naive.make_spec, [naive.field("a", "int32", choices=2)]
+    grid = spec([naive.field("grid", "uint8", (4,), low=0, high=3)], action)
+    picture = spec([naive.field("grid", "uint8", (4,), low=0, high=255)], action)
+    new, plain = PolicySpec.from_env(grid), PolicySpec.from_env(picture)
+    tensors = new.to_tensors(new.weights(new.init(1)))
+    np.testing.assert_array_equal(tensors["obs.divisor"], np.float32([3]))
+    assert encoding.saved_divisors(tensors, grid) == encoding.saved_divisors(tensors, picture)
+    old = plain.to_tensors(plain.weights(plain.init(1)))
+    assert "obs.divisor" not in old  # as the weights of before had none
+    assert encoding.saved_divisors(old, grid) == (255.0,)
+    structs = np.zeros(1, grid.obs_dtype)
+    structs["grid"] = 3
+    for saved, number in ((tensors, 1.0), (old, 3 / 255)):
+        policy = PolicySpec.from_env(grid, divisors=encoding.saved_divisors(saved, grid))
+        policy.from_tensors(saved)
+        np.testing.assert_allclose(from_tiles(policy.net.encode(structs), 1), number, rtol=1e-6)
+    with pytest.raises(ArgumentError, match=r"trained on observations divided by \[255.0\]"):
+        new.from_tensors(old)
+
+
 def test_features_are_named():
     policy = PolicySpec.from_env(naive.make_spec(FIELDS, [naive.field("a", "int32", choices=2)]))
     names = [policy.feature_name(k) for k in range(policy.features)]
@@ -212,7 +252,7 @@ def test_features_are_named():
     assert names[6:11] == ["room"] * 5
     assert names[11:14] == ["speed[0]", "speed[1]", "speed[2]"]
     assert names[20:28] == ["cards[0]"] * 4 + ["cards[1]"] * 4
-    assert names[28:] == ["count"]
+    assert names[28:] == ["count", "grid[0]", "grid[1]", "flag[0]", "flag[1]"]
 
 
 def test_tiles_and_rows_are_inverse():

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import naive
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -48,6 +49,25 @@ def test_observations_are_encoded_as_for_native_policies(name):
     np.testing.assert_array_equal(Encoder(vec.spec_)(raw).flatten(1).numpy(), expected)
     assert nn.input_size(vec.single_observation_space) == policy.features
     vec.close()
+
+
+def test_integers_are_divided_as_for_native_policies():
+    fields = [
+        naive.field("grid", "uint8", (4,), low=0, high=3),
+        naive.field("height", "int16", (2,), low=-300, high=20),
+        naive.field("count", "int32", low=0, high=1e6),
+        naive.field("speed"),
+    ]
+    spec = naive.make_spec(fields, [naive.field("a", "int32", choices=2)])
+    structs = np.zeros(9, spec.obs_dtype)
+    for name, high in (("grid", 4), ("height", 21), ("count", 1000), ("speed", 5)):
+        structs[name] = np.random.default_rng(1).integers(high, size=structs[name].shape)
+    policy = PolicySpec.from_env(spec, ())
+    expected = from_tiles(policy.net.encode(structs), 9)
+    raw = torch.from_numpy(structs.view(np.uint8).reshape(9, -1).copy())
+    np.testing.assert_array_equal(Encoder(spec)(raw).numpy(), expected)
+    np.testing.assert_allclose(expected, naive.encode(spec, structs), rtol=1e-6)
+    assert expected[:, :4].max() == 1.0
 
 
 def test_pictures_keep_their_shape_and_scale():

@@ -45,15 +45,15 @@ typedef struct hr_head {
     float low, high; /* bounds to which the environment's copy of the action is clipped */
 } hr_head;
 
-/* One observation member, and the features it becomes: numbers as float32 (uint8 x 1/255),
- * discrete values one-hot, `count` elements in C order. */
+/* One observation member, and the features it becomes: numbers as float32 (integers times
+ * `scale`), discrete values one-hot, `count` elements in C order. */
 typedef struct hr_input {
     int32_t dtype;   /* hr_dtype */
     int32_t offset;  /* bytes from the start of the Obs struct */
     int32_t count;   /* elements */
     int32_t choices; /* values of a discrete element; 0 for a number */
     int32_t feature; /* first feature */
-    int32_t reserved;
+    float scale;     /* 1 / the greatest that the integers can be; 1 for floats */
 } hr_input;
 
 typedef struct hr_net {

@@ -144,7 +144,7 @@ def _model(
 
     shapes = {"mask_size": codec.spec.mask_size, "state_size": _state_size(policy)}
     given: dict[str, Any] = {**shapes, "name": name, "about": about}
-    own = ports.ports_of(codec)
+    own = ports.ports_of(codec, policy.divisors)
     if layers is not None:
         return onnx_graph.model_of(own, onnx_graph.network_core(layers), **given)
     from .torch_graph import torch_core
@@ -162,6 +162,6 @@ def _header(
             "and headrace.nn's MLP, CNN and Recurrent can, made of layers of headrace.nn; use "
             "--format onnx"
         )
-    own = ports.ports_of(codec, members=True)
+    own = ports.ports_of(codec, policy.divisors, members=True)
     text = c_header.header_of(own, layers, mask_size=codec.spec.mask_size, name=name, about=about)
     return text.encode()

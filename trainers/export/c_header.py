@@ -275,7 +275,7 @@ def _encoded(port: Port, member: str, piece: Piece, at: int, feature: int) -> It
     kind = _TYPES[port.dtype]
     from_ = f"((const {kind} *)&obs->{member})[{at} + k]" if port.shape else f"obs->{member}"
     if not piece.choices:
-        scale = " * (1.0f / 255.0f)" if piece.scaled else ""
+        scale = "" if piece.divisor == 1.0 else f" * (1.0f / {_number(piece.divisor)})"
         if piece.size == 1:
             value = f"(float){_place('obs', port, member, at)}{scale}"
             yield f"x[{feature}] = {value};"

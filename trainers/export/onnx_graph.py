@@ -151,8 +151,8 @@ def _encoded(graph: Graph, piece: Piece, value: str) -> str:
         hot = graph.cast(graph.add("Equal", lifted, choices), "float32")
         return graph.flat(hot, piece.features)
     number = graph.cast(value, "float32")
-    if piece.scaled:
-        number = graph.add("Mul", number, graph.constant(np.float32(1.0 / 255.0)))
+    if piece.divisor != 1.0:
+        number = graph.add("Mul", number, graph.constant(np.float32(1.0 / piece.divisor)))
     return number
 
 

@@ -14,6 +14,7 @@ from gymnasium import spaces
 
 from ...engine.spec import FieldSpec
 from ..codec import Codec
+from ..encoding import Divisors
 from ..spaces import SpaceCodec
 
 
@@ -24,7 +25,7 @@ class Piece:
     size: int  # elements
     choices: int  # values start .. start + choices - 1; 0: numbers
     start: tuple[int, ...]  # of discrete elements: the first value of each, [size]
-    scaled: bool  # times 1/255
+    divisor: float  # of the numbers of an observation
     low: float  # bounds of actions that are numbers
     high: float
 
@@ -57,16 +58,18 @@ class Ports:
     action: tuple[Port, ...]
 
 
-def ports_of(codec: Codec, *, members: bool = False) -> Ports:
+def ports_of(codec: Codec, divisors: Divisors, *, members: bool = False) -> Ports:
     """The arrays of an environment's spaces, in order.
 
+    divisors: of the policy: of the members of the observation, see encoding.py.
     members: the fields of a native environment's structs each for itself, even where its space
         holds them in one array.
     """
+    ones = (1.0,) * len(codec.spec.action_fields)
     if codec.parts is not None:
-        found = [_leaves(part) for part in codec.parts]
+        found = [_leaves(*each) for each in zip(codec.parts, (divisors, ones), strict=True)]
     else:
-        found = [_fields(fields) for fields in (codec.spec.obs_fields, codec.spec.action_fields)]
+        found = [_fields(codec.spec.obs_fields, divisors), _fields(codec.spec.action_fields, ones)]
     if members:
         return Ports(*found)
     owners = (codec.spec.single_observation_space, codec.spec.single_action_space)
@@ -74,25 +77,24 @@ def ports_of(codec: Codec, *, members: bool = False) -> Ports:
     return Ports(*(_as_in(space, own, native) for space, own in zip(owners, found, strict=True)))
 
 
-def _fields(fields: Sequence[FieldSpec]) -> tuple[Port, ...]:
+def _fields(fields: Sequence[FieldSpec], divisors: Divisors) -> tuple[Port, ...]:
     return tuple(
-        Port(field.name, field.dtype, field.shape, (_piece(field, (0,) * field.size),))
-        for field in fields
+        Port(field.name, field.dtype, field.shape, (_piece(field, (0,) * field.size, divisor),))
+        for field, divisor in zip(fields, divisors, strict=True)
     )
 
 
-def _leaves(codec: SpaceCodec) -> tuple[Port, ...]:
-    found = []
+def _leaves(codec: SpaceCodec, divisors: Divisors) -> tuple[Port, ...]:
+    found, left = [], iter(divisors)
     for name, leaf, fields in codec.leaf_fields():
-        pieces = tuple(_piece(field, start) for field, start in fields)
+        pieces = tuple(_piece(field, start, next(left)) for field, start in fields)
         found.append(Port(name, str(leaf.dtype), leaf.shape, pieces))
     return tuple(found)
 
 
-def _piece(field: FieldSpec, start: tuple[int, ...]) -> Piece:
+def _piece(field: FieldSpec, start: tuple[int, ...], divisor: float) -> Piece:
     choices = field.choices if field.kind == "discrete" else 0
-    scaled = not choices and field.dtype == "uint8"
-    return Piece(field.size, choices, start, scaled, field.low, field.high)
+    return Piece(field.size, choices, start, divisor, field.low, field.high)
 
 
 def _as_in(space: spaces.Space, ports: tuple[Port, ...], native: bool) -> tuple[Port, ...]:

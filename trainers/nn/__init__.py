@@ -12,9 +12,9 @@ is 0 where an episode begins. Discrete actions read logits, continuous ones thei
 order of the space; `log_std`, a parameter [continuous elements], is their log deviation (one of
 zeros is added where the module has none).
 
-Observations are encoded as for native policies: uint8 times 1/255, other numbers as they are,
-discrete values one-hot; members of a Dict or Tuple one after the other (`split` takes them apart
-again).
+Observations are encoded as for native policies: integers divided by the greatest that they can be
+(255 for pictures of bytes), other numbers as they are, discrete values one-hot; members of a Dict
+or Tuple one after the other (`split` takes them apart again).
 """
 
 from __future__ import annotations

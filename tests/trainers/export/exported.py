@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from headrace.trainers.codec import Codec
+from headrace.trainers.encoding import divisors_of
 from headrace.trainers.export.ports import Port, ports_of
 from headrace.trainers.spaces import leaf_arrays
 
@@ -42,7 +43,7 @@ class Header:
         self, file: Path, n: str, codec: Codec, mask_size: int, state_size: int, language: str = "c"
     ) -> None:
         """n: begins its names."""
-        self._ports = ports_of(codec, members=True)
+        self._ports = ports_of(codec, divisors_of(codec.spec), members=True)
         self._mask, self._state = mask_size, state_size
         self._outputs = sum(p.features for port in self._ports.action for p in port.pieces) + 1
         mask = "mask ? mask + k * MASK : NULL, ".replace("MASK", str(self._mask))

@@ -33,6 +33,8 @@ class Spaces(gymnasium.Env):
             "float": spaces.Box(-2, 2, (2, 3), np.float64),
             "where": spaces.Tuple((spaces.Discrete(7, start=-3), spaces.MultiDiscrete([3, 4]))),
             "image": spaces.Box(0, 255, (2, 2), np.uint8),
+            "grid": spaces.Box(0, 3, (2, 2), np.uint8),
+            "height": spaces.Box(-9, 5, (2,), np.int64),
             "flags": spaces.MultiBinary(3),
             "level": spaces.Box(-1, 1, ()),
         }

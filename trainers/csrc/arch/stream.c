@@ -3,24 +3,25 @@
 #include "../kernels.h"
 #include "simd.h"
 
-/* x[r] = number at base + r*stride for r < rows */
-#define GATHER(type, scale)                                                                        \
+/* x[r] = number at base + r*stride for r < rows, scaled where it is an integer */
+#define GATHER(type, scaled)                                                                       \
     for (int r = 0; r < rows; r++)                                                                 \
-        x[r] = (float)*(const type *)(base + (int64_t)r * stride) * (scale);                       \
+        x[r] = (float)*(const type *)(base + (int64_t)r * stride) scaled;                          \
     break
 
-INLINE void gather(int dtype, const uint8_t *base, int64_t stride, int rows, float *x) {
-    switch (dtype) {
+INLINE void gather(const hr_input *input, const uint8_t *base, int64_t stride, int rows, float *x) {
+    const float scale = input->scale;
+    switch (input->dtype) {
     case HR_FLOAT32:
-        GATHER(float, 1.0f);
+        GATHER(float, );
     case HR_UINT8:
-        GATHER(uint8_t, 1.0f / 255.0f);
+        GATHER(uint8_t, *scale);
     case HR_INT8:
-        GATHER(int8_t, 1.0f);
+        GATHER(int8_t, *scale);
     case HR_INT16:
-        GATHER(int16_t, 1.0f);
+        GATHER(int16_t, *scale);
     default:
-        GATHER(int32_t, 1.0f);
+        GATHER(int32_t, *scale);
     }
 }
 
@@ -76,7 +77,7 @@ void HR_SYM(hr_encode)(const hr_net *net, const void *obs, int rows, const uint8
                 if (input->choices)
                     one_hot(input, base, stride, rows, feature);
                 else
-                    gather(input->dtype, base, stride, rows, feature);
+                    gather(input, base, stride, rows, feature);
             }
         }
     }
