@@ -126,8 +126,9 @@ class TrainConfig:
     encoder: str = setting(
         "nature",
         "what makes features of a picture, for torch policies: nature (three convolutions, of "
-        "grids two), small (two, a third of the time) or resnet (residual ones, several times)",
-        choices=("nature", "small", "resnet"),
+        "grids two), small (two, a third of the time), resnet (residual ones, several times), or "
+        "flat: the hidden layers, which suit grids of few cells",
+        choices=("nature", "small", "resnet", "flat"),
     )
     recall: bool = setting(
         False,

@@ -101,11 +101,12 @@ def _default_module(config: TrainConfig, spec: EnvSpec) -> Any:
     import torch
 
     from . import nn as blocks
+    from .nn.layers import Trunk
 
     spaces = spec.single_observation_space, spec.single_action_space
-    encoder: Any = None
+    encoder: Any = None  # of pictures; None: hidden layers
     if blocks.image_shape(spec.single_observation_space) is not None:
-        encoder = _encoder(config, spaces[0])
+        encoder = None if config.encoder == "flat" else _encoder(config, spaces[0])
     elif config.encoder != "nature":
         raise ConfigError(
             f"encoder {config.encoder} is of pictures, and the observation is none: it is "
@@ -113,9 +114,8 @@ def _default_module(config: TrainConfig, spec: EnvSpec) -> Any:
         )
     if config.memory != "none":
         hidden = config.hidden[:-1] or config.hidden
-        module: Any = blocks.Recurrent(
-            *spaces, config.memory, config.hidden[-1], hidden, encoder, config.activation
-        )
+        first = encoder or Trunk(blocks.input_size(spaces[0]), hidden, config.activation)
+        module: Any = blocks.Recurrent(*spaces, config.memory, config.hidden[-1], encoder=first)
     elif encoder is not None:
         own = _encoder(config, spaces[0]) if config.separate else None
         module = blocks.CNN(*spaces, encoder, own)

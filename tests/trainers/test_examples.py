@@ -75,10 +75,15 @@ def test_a_dict_observation_is_learned(tmp_path):
     assert headrace.evaluate(result.run, episodes=200, sample=True).return_mean > 1.2
 
 
-def test_pictures_are_trained_on_by_convolutions(tmp_path):
+@pytest.mark.parametrize(
+    ("encoder", "first", "shape"),
+    [("small", "encoder.layers", (16, 4, 3, 3)), ("flat", "trunk", (64, 4 * 26 * 18))],
+)
+def test_pictures_are_trained_on_by_convolutions_or_as_they_lie(tmp_path, encoder, first, shape):
     pytest.importorskip("torch")
-    result = headrace.train(PICTURE, steps=4_096, threads=1, seed=1, run_dir=str(tmp_path / "r"))
+    given = {"steps": 4_096, "threads": 1, "seed": 1, "run_dir": str(tmp_path / "r")}
+    result = headrace.train(PICTURE, encoder=encoder, **given)
     run = headrace.trainers.run.Run.open(result.run)
     tensors = run.load_policy(run.latest())
-    assert tensors["encoder.layers.0.weight"].shape == (16, 4, 3, 3)
+    assert tensors[f"{first}.0.weight"].shape == shape
     assert headrace.evaluate(result.run, episodes=4).episodes == 4

@@ -121,6 +121,21 @@ def test_trunks_are_shared_or_separate(env, separate):
     assert all(v is not None or o is not None for v, o in zip(by_value, by_outputs, strict=True))
 
 
+@pytest.mark.parametrize("memory", ["none", "mingru"])
+def test_a_flat_picture_starts_from_the_weights_of_the_native_policy(memory):
+    spec = spec_of(SPOT)
+    config = TrainConfig(
+        env="x", policy="torch", encoder="flat", hidden=(16, 8), memory=memory, seed=5
+    )
+    policy = policies.torch_policy(config, spec)
+    native = policies.native_policy(config, spec)
+    tensors = native.to_tensors(native.weights(native.init(5)))
+    assert policy.picture
+    assert policy.to_tensors(policy.weights()).keys() == tensors.keys()
+    for name, tensor in policy.to_tensors(policy.weights()).items():
+        np.testing.assert_array_equal(tensor, tensors[name])
+
+
 def test_seed_decides_the_first_weights_of_every_default():
     spec = spec_of(SPOT)
     for settings in ({}, {"memory": "lstm"}):

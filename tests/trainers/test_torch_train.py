@@ -100,7 +100,7 @@ def test_the_encoder_is_of_pictures():
 
     few = {"policy": "torch", "steps": 32, "num_envs": 2, "horizon": 8, "threads": 1}
     layers = {}
-    for encoder in ("nature", "small", "resnet"):
+    for encoder in ("nature", "small", "resnet", "flat"):
         run = headrace.train(picture, encoder=encoder, run_dir=encoder, **few).run
         named = weights(run).items()
         layers[encoder] = sorted(len(array) for name, array in named if name.endswith("weight"))
@@ -108,6 +108,7 @@ def test_the_encoder_is_of_pictures():
     assert layers["nature"] == [1, 2, 32, 64, 64, 256]
     assert layers["small"] == [1, 2, 16, 32, 256]
     assert len(layers["resnet"]) == 3 * 5 + 3
+    assert layers["flat"] == [1, 2, 64, 64]
     with pytest.raises(ConfigError, match=r"encoder small is of pictures, .* it is Box\(.*\(4,\)"):
         headrace.train("cartpole", policy="torch", encoder="small", run_dir="r")
     with pytest.raises(ConfigError, match="encoder small needs a torch policy"):
