@@ -213,6 +213,7 @@ def ratios(results: list[Result]) -> list[Ratio]:
 class EnvFlags(RepeatFlags):
     """The flags of `headrace bench env`."""
 
+    repeats: int = setting(5, "how often everything is measured", low=5, high=1000)
     envs: str = setting("all", HELP)
 
 

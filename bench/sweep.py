@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, cast
 
 import numpy as np
@@ -39,6 +39,7 @@ THREADED = 4096  # rows from which on several threads are measured too,
 SHARED = 1 << 20  # and from which on nothing else is
 CACHED = 1 << 16  # rows up to which send/recv is measured
 CHECKED = 4096  # rows at most with which a way of stepping is checked
+ACTING_STEPS = 64  # in which those that act are counted
 ACTION_BYTES = 1 << 24  # of ready-made actions at most
 SHARE_OF_MEMORY = 0.4  # that a batch may take
 Stepper = Callable[[NDArray[Any]], object]  # given Action structs [rows]
@@ -140,9 +141,8 @@ def ready_actions(spec: EnvSpec, rows: int) -> list[NDArray[Any]]:
     return [actions_at(spec, rows, step) for step in range(count)]
 
 
-def loop(way: str, env: VecEnv) -> Callable[[int], None]:
-    """Steps all rows n times."""
-    batches = ready_actions(env.spec_, env.num_envs)
+def loop(way: str, env: VecEnv, batches: Sequence[NDArray[Any]]) -> Callable[[int], None]:
+    """Steps all rows n times; batches: of `ready_actions`."""
     views = [env.spec_.view_actions(batch) for batch in batches]
     if way == "kernel":
         return _cycled(kernel_step(env), views)
@@ -194,25 +194,26 @@ class Point:
     @property
     def nbytes(self) -> float:
         """Memory that it takes, about."""
-        return self.rows * (bytes_per_step(self.spec) + 200) * len(self.ways)
+        return self.rows * (bytes_per_step(self.spec) + 200) * (1 + ("sendrecv" in self.ways))
 
     @contextmanager
     def cases(self) -> Iterator[list[Case]]:
-        """One batch for each way of stepping, made anew."""
+        """The ways of stepping, whose environments are made anew: one for those that step all
+        rows at once, one for halves."""
+        batches = ready_actions(self.spec, self.rows)
+        work = acting(self.env) * self.rows
+        made: dict[int | None, VecEnv] = {}
         with ExitStack() as stack:
-            found = []
             for way in self.ways:
-                batch_size = _batch_size(way, self.rows, self.spec)
-                env = stack.enter_context(
-                    closing(make(self.env, self.rows, self.threads, batch_size))
-                )
-                env.reset(seed=1)
-                work = self._acting(env) * self.rows  # before anything is in flight
-                found.append(Case(way, loop(way, env), work))
-            yield found
-
-    def _acting(self, env: VecEnv) -> float:
-        return 1.0 if env.agents == 1 else _acting(env)
+                size = _batch_size(way, self.rows, self.spec)
+                if size not in made:
+                    env = make(self.env, self.rows, self.threads, size)
+                    made[size] = stack.enter_context(closing(env))
+                    env.reset(seed=1)
+            yield [
+                Case(way, loop(way, made[_batch_size(way, self.rows, self.spec)], batches), work)
+                for way in self.ways
+            ]
 
     def results(self, spreads: dict[str, Spread]) -> Iterator[Result]:
         note = "" if self.rows == self.size else f"{self.rows} rows: worlds are whole"
@@ -228,6 +229,7 @@ class Point:
 def run(names: Sequence[str], sweep: Sweep) -> list[Result]:
     """The figures of these environments; CheckFailed where one does not do what is on record."""
     points, found = [], []
+    checked: set[tuple[str, str, int, int]] = set()
     free = available_memory()
     for name in names:
         for size, threads in sweep.points():
@@ -239,7 +241,10 @@ def run(names: Sequence[str], sweep: Sweep) -> list[Result]:
             else:
                 points.append(point)
                 for way in point.ways:
-                    _check(name, way, point.rows, threads)
+                    rows = min(point.rows, rows_for(point.spec, _most_checked(point.spec)))
+                    if (name, way, rows, threads) not in checked:
+                        _check(name, way, rows, threads)
+                        checked.add((name, way, rows, threads))
     spreads = measure_anew(
         [point.cases for point in points],
         rounds=sweep.rounds,
@@ -257,21 +262,30 @@ def _batch_size(way: str, rows: int, spec: EnvSpec) -> int | None:
     return max(1, worlds // 2) * spec.agents if way == "sendrecv" else None
 
 
+def _most_checked(spec: EnvSpec) -> int:
+    """Rows with which a way of stepping is checked where it is timed with more."""
+    return max(CHECKED, WORLDS * spec.agents)
+
+
 def _check(name: str, way: str, rows: int, threads: int) -> None:
-    spec = resolve(name).spec
-    checked = min(rows, rows_for(spec, max(CHECKED, WORLDS * spec.agents)))
-    with closing(make(name, checked, threads, _batch_size(way, checked, spec))) as env:
+    batch_size = _batch_size(way, rows, resolve(name).spec)
+    with closing(make(name, rows, threads, batch_size)) as env:
         check_trajectory(WAYS[way], env, STEPPERS[way](env))
 
 
-def _acting(env: VecEnv, steps: int = 64) -> float:
-    """Share of the rows whose agent is there and acts; untimed."""
-    step, acted = kernel(env), env.buffers.arrays["acted"]
-    total = 0
-    for number in range(steps):
-        step(actions_at(env.spec_, env.num_envs, number))
-        total += int(np.count_nonzero(acted))
-    return total / (steps * env.num_envs)
+@cache
+def acting(name: str) -> float:
+    """Share of the rows whose agent is there and acts, in the first steps of some worlds; once."""
+    spec = resolve(name).spec
+    if spec.agents == 1:
+        return 1.0
+    with closing(make(name, rows_for(spec, CHECKED), 1)) as env:
+        env.reset(seed=1)
+        step, acted, total = kernel(env), env.buffers.arrays["acted"], 0
+        for number in range(ACTING_STEPS):
+            step(actions_at(spec, env.num_envs, number))
+            total += int(np.count_nonzero(acted))
+        return total / (ACTING_STEPS * env.num_envs)
 
 
 def limits(found: Sequence[Result], sweep: Sweep) -> Iterator[Result]:

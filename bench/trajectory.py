@@ -39,7 +39,7 @@ def actions_at(spec: EnvSpec, rows: int, step: int) -> NDArray[Any]:
             low, high = max(field.low, -10.0), min(field.high, 10.0)
             values = (low + (high - low) * unit).astype(np.float32)
         found[field.name] = values.reshape(block, *field.shape)
-    return np.resize(found, rows)
+    return np.broadcast_to(found, (-(-rows // block), block)).reshape(-1)[:rows]
 
 
 def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:

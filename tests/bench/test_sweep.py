@@ -90,9 +90,8 @@ def test_every_way_by_rows_and_threads() -> None:
 def test_worlds_are_whole_and_absent_agents_do_not_count() -> None:
     spec = resolve("foraging").spec
     assert rows_for(spec, 1) == spec.agents
-    with closing(make("foraging", rows_for(spec, 64), 1)) as env:
-        env.reset(seed=0)
-        assert 0 < sweep._acting(env) <= 1
+    assert 0 < sweep.acting("foraging") <= 1
+    assert sweep.acting("cartpole") == 1
 
 
 def test_several_agents_by_every_way() -> None:
