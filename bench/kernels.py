@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from ..engine.cpus import available_cpus
+from ..trainers.settings import setting
 from . import native_kernels
 from .benchmark import Announce, Benchmark, RepeatFlags, Report
 from .kernel_check import Oracle, check_adam, check_advantages
@@ -26,7 +27,8 @@ from .timing import Case, Group, measure_anew
 
 WIDTHS = (64, 128, 256, 512)
 DEPTHS = (1, 2)
-BATCHES = (256, 4096, 16384, 65536)  # other than CHECKED
+BATCHES = (256, 4096, 16384, 65536)  # other than CHECKED; of two layers, which take long,
+DEEP_BATCHES = (256, 16384)  # only these
 REFERENCE = 16384  # rows: the batch at which everything is compared
 CHECKED = 1024  # rows that are compared with NumPy's
 COMPILATIONS = 5  # how often the time to compile is taken
@@ -52,6 +54,10 @@ class Plan:
         """Who takes part at that batch."""
         torch = [EAGER] if self.torch else []
         return [NATIVE, *torch, *([COMPILED] if torch and self.compiles_at(batch) else [])]
+
+    def batches_of(self, hidden: tuple[int, ...]) -> list[int]:
+        """Those at which a policy of these widths is measured."""
+        return [each for each in self.batches if len(hidden) == 1 or each in DEEP_BATCHES]
 
     def compiles_at(self, batch: int) -> bool:
         return self.compiles and batch == REFERENCE
@@ -96,7 +102,7 @@ def _measured(plan: Plan) -> list[Result]:
         _check_optimiser(plan, hidden)
         if COMPILED in plan.impls(REFERENCE) and REFERENCE in plan.batches:
             found.append(_compile(plan, hidden))
-        groups += [partial(_policy, plan, hidden, batch) for batch in plan.batches]
+        groups += [partial(_policy, plan, hidden, batch) for batch in plan.batches_of(hidden)]
         groups.append(partial(_optimiser, plan, hidden))
     for batch in plan.batches:
         _check_advantages(plan, batch)
@@ -274,7 +280,14 @@ def ratios(results: Sequence[Result]) -> list[Ratio]:
     return lines
 
 
-def report(flags: RepeatFlags, announce: Announce) -> Report:
+@dataclass(frozen=True)
+class KernelFlags(RepeatFlags):
+    """The flags of `headrace bench kernels`."""
+
+    repeats: int = setting(5, "how often everything is measured", low=5, high=1000)
+
+
+def report(flags: KernelFlags, announce: Announce) -> Report:
     """As the command line asks for it."""
     found = run(rounds=flags.repeats, quick=flags.quick, announce=announce)
     title = "The trainer's kernels (4 numbers in, 2 choices and a value out)"
@@ -286,7 +299,7 @@ BENCHMARK = Benchmark(
     "Measures the trainer's kernels - policy forward, loss + backward, Adam, GAE and V-trace - "
     "against torch, eager and through torch.compile (whose time to compile is shown), at widths "
     "64 to 512 and batches of 256 to 65536 rows. Each is compared with float64 NumPy first.",
-    RepeatFlags,
+    KernelFlags,
     "headrace bench kernels --out bench/results/kernels.json",
     report,
 )

@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Any, cast
 
 import numpy as np
@@ -179,7 +179,7 @@ class Point:
     size: int  # rows that were asked for
     threads: int
 
-    @property
+    @cached_property  # Numba's are read from their source every time
     def spec(self) -> EnvSpec:
         return resolve(self.env).spec
 

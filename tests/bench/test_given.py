@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -141,9 +142,12 @@ def test_cores_from_times(together: float, cores: float, monkeypatch: pytest.Mon
     assert Time(together).probe(monkeypatch)() == pytest.approx(cores)
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no affinity here")
 @pytest.mark.parametrize("cores", [1, 2])
 def test_a_real_probe(cores: int) -> None:
+    before = os.sched_getaffinity(0)
     probe = Probe(cores)
     assert 0 < probe() <= cores
     assert probe._ones.strides == (0,)  # it touches no memory
     assert EVERY / module.SECONDS > 100
+    assert os.sched_getaffinity(0) == before

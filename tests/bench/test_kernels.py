@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headrace.bench import kernels, native_kernels, timing
+from headrace.bench import kernels, native_kernels
 from headrace.bench.check import CheckFailed
 from headrace.bench.kernel_check import Oracle
 from headrace.bench.kernel_data import Minibatch, Trajectories
+from headrace.bench.spread import Spread
 from headrace.cli import main
 
 
@@ -20,14 +21,14 @@ def small(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The smallest run there is; the names of the cases that were timed."""
     timed: list[str] = []
 
-    def measure(groups: Any, **_: Any) -> list[dict[str, timing.Spread]]:
+    def measure(groups: Any, **_: Any) -> list[dict[str, Spread]]:
         found = []
         for group in groups:
             with group() as cases:
                 for case in cases:
                     case.run(1)
                     timed.append(case.name)
-                found.append({case.name: timing.Spread.of([1e6, 2e6, 3e6]) for case in cases})
+                found.append({case.name: Spread.of([1e6, 2e6, 3e6]) for case in cases})
         return found
 
     monkeypatch.setattr(kernels, "measure_anew", measure)
