@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import comb
 
 from ..spread import Spread
-from .choice import Measured, Prices, fastest, in_turn, slowest
+from .choice import Measured, Prices, fastest, in_turn, one_waits, slowest
 from .model import Law, has_cores
 
 MARGIN = 0.10  # what a larger setting must save, as a share of the price, to be worth it
@@ -74,6 +74,7 @@ def undecided(measured: Sequence[Measured], prices: Prices) -> list[Measured]:
 def candidates(measured: Sequence[Measured], cores: int, *, waits: bool) -> list[Measured]:
     """Those that may be recommended: where cores are what is short, more replicas than cores only
     take time from one another, and from other work; all where there is none else."""
+    waits = waits and one_waits(measured)
     return [
         each for each in measured if has_cores(each.replicas, each.cores.median, cores, waits=waits)
     ] or list(measured)

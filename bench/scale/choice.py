@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..spread import Spread
+from .model import FULL
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,14 @@ def in_turn(one: Spread, other: Spread) -> Spread:
 def fastest(measured: Sequence[Measured], replicas: int) -> Measured:
     """The fastest setting with so many replicas."""
     return max((m for m in measured if m.replicas == replicas), key=lambda m: m.point.speed)
+
+
+def one_waits(measured: Sequence[Measured]) -> bool:
+    """Whether a replica may wait: not where one alone, with the policy that acts for it, keeps a
+    core busy. More of them on as many cores then only take time from one another, even where the
+    policy leaves some of it."""
+    alone = [each.cores.median for each in measured if each.replicas == 1]
+    return not alone or min(alone) < FULL
 
 
 def slowest(measured: Sequence[Measured]) -> Measured:

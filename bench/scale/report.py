@@ -11,7 +11,7 @@ from ..interference import warning
 from ..results import Result, document, shown
 from ..spread import Spread
 from .advice import Advice, advise, candidates, reason
-from .choice import Measured, Prices, Step, fastest, front, in_turn, slowest
+from .choice import Measured, Prices, Step, fastest, front, in_turn, one_waits, slowest
 from .model import Law, LeftOut, fit, left_out, usable
 
 COST, GPU_COST = "core-s/M", "GPU-s/M"  # core- and GPU-seconds per million steps
@@ -38,7 +38,8 @@ class Findings:
     ) -> Findings:
         """Works them out. waits: replicas may wait for something that needs no core."""
         best = [fastest(measured, n).point for n in sorted({each.replicas for each in measured})]
-        fitted = usable([(p.replicas, p.speed, p.cores) for p in best], cores, waits=waits)
+        points = [(p.replicas, p.speed, p.cores) for p in best]
+        fitted = usable(points, cores, waits=waits and one_waits(measured))
         law = fit(fitted)
         advice = advise(candidates(measured, cores, waits=waits), prices)
         why = reason(advice, measured, law, prices)

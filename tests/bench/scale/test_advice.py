@@ -84,6 +84,18 @@ def test_more_replicas_than_cores_are_not_recommended_where_cores_are_short() ->
     assert candidates([four], 2, waits=False) == [four]  # nothing else was measured
 
 
+def test_workers_that_compute_are_no_more_than_cores() -> None:
+    """Python environments whose policy holds them up leave some of two cores idle, whatever their
+    number: on some runs less than the share at which cores count as taken, on others more."""
+    one, two = steady(1, 64, 130e3, 1.31), steady(2, 64, 132e3, 1.4)
+    for busy, speed in ((1.47, 145e3), (1.69, 150e3), (1.75, 150e3)):
+        four = steady(4, 64, speed, busy)
+        assert candidates([one, two, four], 2, waits=True) == [one, two]
+        assert chosen(candidates([one, two, four], 2, waits=True), Prices(1.0, 0.05)) is one
+    sleeping = [steady(n, 16, 800.0 * n, 0.09 * n) for n in (1, 4, 16)]
+    assert candidates(sleeping, 2, waits=True) == sleeping
+
+
 def test_the_sign_test_by_counting() -> None:
     """Of all equally likely outcomes of n rounds, how many show as many dearer ones."""
     for rounds in (3, 5, 6, 10):
