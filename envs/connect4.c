@@ -83,16 +83,34 @@ static inline void connect4_step(const Params *p, State *s, const Action a[], hr
     s->turn = other;
 }
 
+/* A row's cells, one in each byte, from their columns, one in each byte: 1 where there is a disc.
+ */
+static inline uint64_t row_of(uint64_t columns, int32_t row) {
+    return columns >> row & 0x0101010101010101ull;
+}
+
+/* The columns of a player's discs, one in each byte, the lowest cell in its lowest bit. */
+static inline uint64_t columns_of(uint64_t discs) {
+    uint64_t columns = 0;
+    for (int32_t k = 0; k < WIDTH; k++)
+        columns |= (discs >> (k * PITCH) & ((1ull << HEIGHT) - 1ull)) << (8 * k);
+    return columns;
+}
+
+/* What a player sees of a row: 1 in the byte of each own disc, 255 (-1) in each of the other's. */
+static inline void show_row(int8_t cell[WIDTH], uint64_t own, uint64_t others) {
+    uint64_t seen = own | others * 255u;
+    __builtin_memcpy(cell, &seen, WIDTH); /* little-endian: the lowest byte comes first */
+}
+
 static inline void connect4_observe(const Params *p, const State *s, Obs o[]) {
     (void)p;
-    for (int32_t player = 0; player < 2; player++)
-        for (int32_t row = 0; row < HEIGHT; row++)
-            for (int32_t column = 0; column < WIDTH; column++) {
-                int32_t bit = column * PITCH + row;
-                int32_t own = (int32_t)(s->discs[player] >> bit & 1u);
-                int32_t others = (int32_t)(s->discs[1 - player] >> bit & 1u);
-                o[player].cell[row][column] = (int8_t)(own - others);
-            }
+    uint64_t columns[2] = {columns_of(s->discs[0]), columns_of(s->discs[1])};
+    for (int32_t row = 0; row < HEIGHT; row++) {
+        uint64_t first = row_of(columns[0], row), second = row_of(columns[1], row);
+        show_row(o[0].cell[row], first, second);
+        show_row(o[1].cell[row], second, first);
+    }
 }
 
 static inline void connect4_present(const Params *p, const State *s, bool present[]) {

@@ -45,8 +45,8 @@ typedef struct {
 typedef struct {
     float x, y, vx, vy; /* of the centre of mass, m and m/s */
     float angle, spin;  /* rad and rad/s */
-    float rest;         /* steps for which it has stood still */
     float throttle;     /* of the main engine in the last step, for the eye */
+    float rest;         /* steps for which it has stood still */
 } State;
 
 typedef struct {
@@ -128,6 +128,7 @@ static inline void lander_step(const Params *p, State *s, const Action a[], hr_o
     (void)rng;
     float throttle = hr_clamp(a->main, 0.0f, 1.0f), side = hr_clamp(a->side, -1.0f, 1.0f);
     float before = potential(s);
+    HR_UNROLL
     for (int32_t k = 0; k < SUBSTEPS; k++) fly(p, s, throttle, side);
     s->throttle = throttle;
 
@@ -135,10 +136,10 @@ static inline void lander_step(const Params *p, State *s, const Action a[], hr_o
     float motion = hr_fabs(s->vx) + hr_fabs(s->vy) + hr_fabs(s->spin);
     s->rest = touches & (motion < 0.1f) ? s->rest + 1.0f : 0.0f;
     bool crashed = (hull_bottom(s) < 0.0f) | (hr_fabs(s->x) > SIDE) | (s->y > 2.0f * SIDE);
-    bool landed = (s->rest >= REST_STEPS) & !crashed;
+    float ending = crashed ? -100.0f : s->rest >= REST_STEPS ? 100.0f : 0.0f;
     float fuel = 0.3f * throttle + 0.03f * hr_fabs(side);
-    out->reward = potential(s) - before - fuel + (crashed ? -100.0f : landed ? 100.0f : 0.0f);
-    out->terminated = crashed | landed;
+    out->reward = potential(s) - before - fuel + ending;
+    out->terminated = ending != 0.0f;
 }
 
 static inline void lander_observe(const Params *p, const State *s, Obs o[]) {

@@ -30,7 +30,8 @@
  * Speed: while the State is at most 256 bytes, one agent acts, and step has neither loops
  * with an unknown count nor branches that choose() by ?: cannot replace, the compiler steps
  * several worlds in one instruction. The functions of headrace/math.h and headrace/random.h
- * fit into such a step; libm's sinf does not.
+ * fit into such a step; libm's sinf does not. HR_UNROLL before a short loop writes it out. Let
+ * the members of the State have one type, and the last one be read by step: gaps cost speed.
  *
  * A size that Python may set when it compiles the file: #ifndef SIZE / #define SIZE 11 / #endif.
  *

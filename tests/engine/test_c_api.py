@@ -192,6 +192,21 @@ def test_bits_do_not_depend_on_ranges_or_on_how_params_are_given(
             np.testing.assert_array_equal(getattr(reference, name), getattr(cut, name), name)
 
 
+@pytest.mark.parametrize("words", [1, 2, 3, 5, 9, 15, 17])
+def test_a_state_of_any_size_is_stepped_in_its_own_place(words: int) -> None:
+    env = Driven("uneven", 150, defines={"WORDS": words})
+    pushes = np.random.default_rng(words).integers(0, 10, (4, 150, 1))
+    env.state[:] = 0
+    for push in pushes:
+        env.actions.view(np.int32)[:] = push
+        env.call("step", 3, 140)  # two whole blocks, and some worlds of a third
+    total = pushes.sum(axis=0)
+    total[:3] = total[140:] = 0
+    np.testing.assert_array_equal(env.state.view(np.int32), total * np.arange(1, words + 1))
+    np.testing.assert_array_equal(env.rewards[3:140], pushes[-1, 3:140, 0])
+    np.testing.assert_array_equal(env.terminated[3:140], total[3:140, 0] >= 20)
+
+
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="flags of x86-64")
 def test_bits_do_not_depend_on_the_instruction_set(monkeypatch: pytest.MonkeyPatch) -> None:
     wide = cartpole(130)

@@ -7,7 +7,7 @@ import pytest
 
 import headrace
 
-NAMES = ("x", "y", "vx", "vy", "angle", "spin", "rest", "throttle")
+NAMES = ("x", "y", "vx", "vy", "angle", "spin", "throttle", "rest")
 DT, SUBSTEPS = 0.01, 4
 OFF = [[0.0, 0.0]]
 

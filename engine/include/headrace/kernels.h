@@ -111,23 +111,52 @@ typedef struct hr__metric {
         hr__step_in_place(hr__batch, hr__lo, hr__hi);                                              \
     }
 
-/* Steps one block of worlds with one agent in local copies: the loop that vectorises. */
+/* Compilers step worlds side by side only if their States lie a power of two of bytes apart: where
+ * they do not and are small, they are copied into slots of such a size. */
+#define HR__SLOTTED_BYTES 64 /* States up to this size */
+#define HR__IN_SLOTS                                                                               \
+    (sizeof(State) < HR__SLOTTED_BYTES && (sizeof(State) & (sizeof(State) - 1)) != 0)
+#define HR__SLOT_BYTES                                                                             \
+    (!HR__IN_SLOTS        ? 1                                                                      \
+     : sizeof(State) < 8  ? 8                                                                      \
+     : sizeof(State) < 16 ? 16                                                                     \
+     : sizeof(State) < 32 ? 32                                                                     \
+                          : 64)
+
+/* Steps one block of worlds, whose States are hr__own, with one agent in local copies: the loop
+ * that vectorises. */
+#define HR__STEP_LOOP(hr__name, hr__own)                                                           \
+    HR__INDEPENDENT                                                                                \
+    for (int32_t hr__w = 0; hr__w < HR_BLOCK; hr__w++) {                                           \
+        State hr__state = hr__own;                                                                 \
+        hr_outcome hr__outcome = {0.0f, false, false};                                             \
+        hr__name##_step(HR__PARAMS_AT(hr__w), &hr__state, hr__actions + hr__w, &hr__outcome,       \
+                        hr__rngs + hr__w);                                                         \
+        hr__own = hr__state;                                                                       \
+        hr__rewards[hr__w] = hr__outcome.reward;                                                   \
+        hr__terminated[hr__w] = hr__outcome.terminated;                                            \
+        hr__truncated[hr__w] = hr__outcome.truncated;                                              \
+    }
+
 #define HR__STEP_BLOCK(hr__name)                                                                   \
+    typedef union hr__slot {                                                                       \
+        State state;                                                                               \
+        char bytes[HR__SLOT_BYTES];                                                                \
+    } hr__slot;                                                                                    \
     HR__INLINE void hr__step_block(                                                                \
         const Params *__restrict hr__params, int64_t hr__stride, State *__restrict hr__states,     \
         hr_rng *__restrict hr__rngs, const Action *__restrict hr__actions,                         \
         float *__restrict hr__rewards, uint8_t *__restrict hr__terminated,                         \
         uint8_t *__restrict hr__truncated) {                                                       \
-        HR__INDEPENDENT                                                                            \
-        for (int32_t hr__w = 0; hr__w < HR_BLOCK; hr__w++) {                                       \
-            State hr__state = hr__states[hr__w];                                                   \
-            hr_outcome hr__outcome = {0.0f, false, false};                                         \
-            hr__name##_step(HR__PARAMS_AT(hr__w), &hr__state, hr__actions + hr__w, &hr__outcome,   \
-                            hr__rngs + hr__w);                                                     \
-            hr__states[hr__w] = hr__state;                                                         \
-            hr__rewards[hr__w] = hr__outcome.reward;                                               \
-            hr__terminated[hr__w] = hr__outcome.terminated;                                        \
-            hr__truncated[hr__w] = hr__outcome.truncated;                                          \
+        if (HR__IN_SLOTS) {                                                                        \
+            __attribute__((aligned(64))) hr__slot hr__slots[HR_BLOCK];                             \
+            for (int32_t hr__w = 0; hr__w < HR_BLOCK; hr__w++)                                     \
+                hr__slots[hr__w].state = hr__states[hr__w];                                        \
+            HR__STEP_LOOP(hr__name, hr__slots[hr__w].state)                                        \
+            for (int32_t hr__w = 0; hr__w < HR_BLOCK; hr__w++)                                     \
+                hr__states[hr__w] = hr__slots[hr__w].state;                                        \
+        } else {                                                                                   \
+            HR__STEP_LOOP(hr__name, hr__states[hr__w])                                             \
         }                                                                                          \
     }
 

@@ -12,6 +12,14 @@
 
 #define HR__INLINE static inline __attribute__((always_inline, unused))
 
+/* Before a loop with a constant count of at most 8: written out, it fits into a loop over worlds.
+ */
+#if defined(__clang__)
+#define HR_UNROLL _Pragma("clang loop unroll_count(8)")
+#else
+#define HR_UNROLL _Pragma("GCC unroll 8")
+#endif
+
 #define HR_PI       3.14159265358979323846f
 #define HR_INFINITY __builtin_inff()
 

@@ -11,13 +11,6 @@
 #include "abi.h"
 #include "math.h"
 
-/* Before a short loop with a constant count: written out, it fits into a loop over worlds. */
-#if defined(__clang__)
-#define HR__UNROLL _Pragma("clang loop unroll_count(8)")
-#else
-#define HR__UNROLL _Pragma("GCC unroll 8")
-#endif
-
 HR__INLINE uint32_t hr__rotate(uint32_t hr__x, int32_t hr__by) {
     return (hr__x << hr__by) | (hr__x >> (32 - hr__by));
 }
@@ -64,7 +57,7 @@ HR__INLINE float hr_uniform(hr_rng *hr__rng, float hr__low, float hr__high) {
  * work of as many hr_uniform. Takes (count + 1) / 2 draws. */
 HR__INLINE void hr_uniforms(hr_rng *hr__rng, float *hr__values, int32_t hr__count, float hr__low,
                             float hr__high) {
-    HR__UNROLL
+    HR_UNROLL
     for (int32_t hr__k = 0; hr__k < hr__count; hr__k += 2) {
         uint64_t hr__bits = hr_bits(hr__rng);
         float hr__first = (float)(int32_t)((uint32_t)hr__bits >> 8) * 5.9604644775390625e-8f;
