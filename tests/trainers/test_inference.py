@@ -1,10 +1,7 @@
 """Policies that act by themselves: as evaluation has them act, on whatever they are given."""
 
-import json
-import re
 import subprocess
 import sys
-from collections import OrderedDict
 from contextlib import closing
 from pathlib import Path
 
@@ -378,7 +375,7 @@ def test_actions_of_nobody_are_none(action):
 def test_keys_whose_fields_would_share_a_name_stay_apart():
     keys = {"a": spaces.Dict(b=spaces.Discrete(3)), "a.b": spaces.Discrete(4)}
     space = spaces.Dict({**keys, "a.b.2": spaces.MultiDiscrete([2, 5])})
-    codec = pythonic(space, space)
+    codec = Codec.of_spaces("any", space, space, agents=1)
     names = ["a.b", "a.b.2", "a.b.2.2.0", "a.b.2.2.1"]
     assert [field.name for field in codec.spec.obs_fields] == names
     assert [name for name, _, _ in codec.parts[1].leaf_fields()] == ["a.b", "a.b.2", "a.b.2.2"]
@@ -546,81 +543,3 @@ def test_runs_from_before_grids_were_divided_read_on_what_they_learned_from(env,
     resumed = headrace.train(resume=run, env=env, steps=40, target=None)
     assert "obs.divisor" not in Run.open(run).load_policy(Run.open(run).latest())
     assert load_policy(resumed.run)._policy.divisors == (plain,)
-
-
-# ---- environment.json ------------------------------------------------------------------------
-
-
-def pythonic(observation, action=None):
-    return Codec.of_spaces("any", observation, action or spaces.Discrete(2), agents=1)
-
-
-@pytest.mark.parametrize(
-    "space",
-    [
-        spaces.Box(-np.inf, np.inf, (3,), np.float64),
-        spaces.Box(np.float32([-1.1, 0, -np.inf]), np.float32([1, 0.3, np.inf])),
-        spaces.Box(0, 255, (4, 6, 3), np.uint8),
-        spaces.Box(-3, 9, (), np.int64),
-        spaces.Discrete(7, start=-3),
-        spaces.MultiDiscrete([[3, 4], [2, 9]], start=[[1, 2], [-3, 0]]),
-        spaces.MultiBinary((2, 3)),
-        spaces.MultiBinary(4),
-        spaces.Dict(OrderedDict(z=spaces.Discrete(2), a=spaces.Tuple([spaces.MultiBinary(2)] * 2))),
-    ],
-    ids=str,
-)
-def test_spaces_are_kept_as_they_are(space):
-    read = interface.from_json(interface.to_json(pythonic(space)))
-    found = read.spec.single_observation_space
-    assert found == space
-    assert found.dtype == space.dtype
-    if isinstance(space, spaces.Dict):
-        assert list(found.spaces) == list(space.spaces)
-    acting = interface.from_json(interface.to_json(pythonic(spaces.Discrete(2), space)))
-    assert acting.spec.action_fields == pythonic(spaces.Discrete(2), space).spec.action_fields
-
-
-@pytest.mark.parametrize("env", ["cartpole", "game_2048", "foraging", "inventory", "lander"])
-def test_native_layouts_are_kept_as_they_are(env):
-    with closing(headrace.make_vec(env, 64 * 6)) as vec:
-        codec = Codec.of(vec)
-    read = interface.from_json(interface.to_json(codec)).spec
-    names = "name agents obs_fields obs_dtype action_fields action_dtype mask_size has_present"
-    for name in [*names.split(), "single_observation_space", "single_action_space"]:
-        assert getattr(read, name) == getattr(codec.spec, name), name
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda told: told.pop("obs_fields"),
-        lambda told: told["obs_fields"][0].update(offset=4096),
-        lambda told: told["obs_fields"][0].update(offset=-8),
-        lambda told: told["obs_fields"][0].update(shape=[1000]),
-        lambda told: told["obs_fields"][0].update(shape=[-1]),
-        lambda told: told["obs_fields"][0].update(dtype="O"),
-        lambda told: told["obs_fields"][0].update(kind="discrete", choices=0),
-        lambda told: told["action_fields"][0].update(choices=-4),
-        lambda told: told["action_fields"][0].update(dtype="uint8"),
-        lambda told: told.update(obs_size=1 << 20),
-        lambda told: told.update(mask_size=3),
-        lambda told: told.update(obs_fields=7),
-    ],
-)
-def test_a_layout_that_is_wrong_is_refused(change):
-    run = trained("game_2048")
-    file = Path(run, "environment.json")
-    told = json.loads(file.read_text())
-    change(told)
-    file.write_text(json.dumps(told))
-    with pytest.raises(RunError, match=f"{re.escape(str(file))} is damaged: "):
-        load_policy(run)
-
-
-def test_a_file_that_is_cut_short_is_refused():
-    run = trained("cartpole")
-    file = Path(run, "environment.json")
-    file.write_text(file.read_text()[:100])
-    with pytest.raises(RunError, match=r"environment\.json is damaged: "):
-        load_policy(run)
