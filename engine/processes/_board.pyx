@@ -51,7 +51,8 @@ cdef extern from "processes/board.h" nogil:
     int64_t hr_desk_current(hr_desk *)
     void hr_desk_begin(hr_desk *, int64_t)
     int64_t hr_desk_take(hr_desk *, uint32_t)
-    void hr_desk_sleep(hr_desk *, uint32_t, int64_t, int64_t)
+    void hr_desk_sleep(hr_desk *, hr_front *, uint32_t, int64_t)
+    void hr_front_set_spin(hr_front *, int64_t)
     void hr_desk_finish(hr_desk *, hr_front *, int64_t)
     void hr_desk_announce(hr_desk *, hr_front *)
 
@@ -88,7 +89,7 @@ cdef class Front:
     cdef readonly object memory
     cdef hr_front *front
     cdef int64_t workers
-    cdef int64_t spin_ns
+    cdef int64_t spin_ns, apart_ns, together_ns
     cdef int64_t[::1] starts
     cdef int32_t[::1] owners          # [worlds]: whose each world is
     cdef uint64_t[::1] collected      # [workers]: finished worlds taken from each desk
@@ -103,12 +104,16 @@ cdef class Front:
     cdef int64_t readies
     cdef uint8_t[::1] scratch
 
-    def __init__(self, memory, starts, spin_ns):
-        """Makes an empty board of `memory`, uint8 [board_bytes(starts)]."""
+    def __init__(self, memory, starts, spin_ns, apart_ns, together_ns):
+        """Makes an empty board of `memory`, uint8 [board_bytes(starts)].
+
+        How long who waits looks out before it sleeps: spin_ns: the batch; apart_ns: workers, where
+        the batch waits for some of the worlds that they have; together_ns: where it waits for all.
+        """
         cdef cnp.ndarray[uint8_t, ndim=1, mode="c"] block = memory
         cdef char *base = <char *>block.data
         self.memory = memory
-        self.spin_ns = spin_ns
+        self.spin_ns, self.apart_ns, self.together_ns = spin_ns, apart_ns, together_ns
         self.starts = np.ascontiguousarray(starts, np.int64)
         self.workers = len(starts) - 1
         worlds = int(np.max(starts))
@@ -184,6 +189,8 @@ cdef class Front:
         Returns how many are ready (`take` gives them) and whether there are new letters.
         """
         cdef int64_t until = hr__now_ns() + SLICE_NS
+        cdef bint together = self.expected(NULL) <= count
+        hr_front_set_spin(self.front, self.together_ns if together else self.apart_ns)
         cdef uint64_t finished
         cdef uint32_t letters
         cdef int64_t left
@@ -217,7 +224,7 @@ cdef class Front:
         return taken
 
     cdef int64_t expected(self, hr_desk *other) noexcept:
-        """Worlds that are ready, or with a worker other than that of one desk."""
+        """Worlds that are ready, or with a worker other than that of one desk (NULL: any)."""
         cdef int64_t k, total
         self.collect()
         total = self.readies
@@ -260,17 +267,15 @@ cdef class Desk:
     cdef readonly object memory
     cdef hr_front *front
     cdef hr_desk *desk
-    cdef int64_t spin_ns
     cdef uint32_t letters
 
-    def __init__(self, memory, starts, int64_t worker, spin_ns):
+    def __init__(self, memory, starts, int64_t worker):
         """memory: of the board that a Front has made; worker: whose desk."""
         cdef cnp.ndarray[uint8_t, ndim=1, mode="c"] block = memory
         cdef size_t offset = hr_round_line(sizeof(hr_front))
         for share in np.diff(starts)[:worker]:
             offset += hr_desk_bytes(share)
         self.memory = memory
-        self.spin_ns = spin_ns
         self.front = <hr_front *>block.data
         self.desk = <hr_desk *>(<char *>block.data + offset)
 
@@ -285,7 +290,7 @@ cdef class Desk:
             world = hr_desk_take(self.desk, self.letters)
             while world == HR_NOTHING:
                 with nogil:
-                    hr_desk_sleep(self.desk, self.letters, self.spin_ns, PATIENCE_NS)
+                    hr_desk_sleep(self.desk, self.front, self.letters, PATIENCE_NS)
                 world = hr_desk_take(self.desk, self.letters)
             if world == HR_LETTER:
                 self.letters += 1

@@ -36,6 +36,7 @@ typedef struct hr_front {
     alignas(HR__LINE) _Atomic uint64_t tickets; /* given out so far */
     _Atomic uint64_t finished;                  /* worlds finished so far, by all workers */
     _Atomic uint64_t wanted;                    /* the front is to be woken at this count */
+    _Atomic int64_t spin_ns;                    /* workers look out for so long before they sleep */
 } hr_front;
 
 typedef struct hr_desk {
@@ -148,6 +149,11 @@ static inline void hr_desk_tell(hr_desk *desk) {
     hr_bell_ring(&desk->bell);
 }
 
+/* Workers look out for work for so long, from their next wait on. */
+static inline void hr_front_set_spin(hr_front *front, int64_t spin_ns) {
+    atomic_store_explicit(&front->spin_ns, spin_ns, memory_order_relaxed);
+}
+
 static inline uint64_t hr_front_finished(hr_front *front) { return atomic_load(&front->finished); }
 static inline uint32_t hr_desk_announced(hr_desk *desk) { return atomic_load(&desk->letters_out); }
 static inline uint64_t hr_desk_posted(hr_desk *desk) { return atomic_load(&desk->posted); }
@@ -177,8 +183,9 @@ static inline int64_t hr_desk_take(hr_desk *desk, uint32_t letters) {
 }
 
 /* Sleeps until hr_desk_take may find something, or the time is up. */
-static inline void hr_desk_sleep(hr_desk *desk, uint32_t letters, int64_t spin_ns,
+static inline void hr_desk_sleep(hr_desk *desk, hr_front *front, uint32_t letters,
                                  int64_t timeout_ns) {
+    const int64_t spin_ns = atomic_load_explicit(&front->spin_ns, memory_order_relaxed);
     const uint32_t rung = atomic_load(&desk->bell.rung.value);
     atomic_store(&desk->bell.sleeping, 1);
     if (atomic_load(&desk->letters_in) == letters &&

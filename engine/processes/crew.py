@@ -29,10 +29,11 @@ from .worker import send_handle
 START_SECONDS = 60.0  # that a worker has at least to import and make its environments
 _CLOSE_SECONDS = 5.0  # that environments have to close themselves
 _LOOK_SECONDS = 0.05
-# How long who waits looks before it sleeps, (the batch, a worker): where each of them has a CPU of
-# its own, as long as it takes to sleep and be woken. Else the batch sleeps at once; a worker looks
-# out for as long as the caller may need between two steps, and yields its CPU meanwhile.
-_SPIN_NS = {True: (100_000, 100_000), False: (0, 50_000)}
+# How long who waits looks out before it sleeps, see Front: where each has a CPU of its own, as long
+# as it takes to sleep and be woken. Else the batch sleeps at once, and workers look out for as long as
+# the caller may need between two steps, yielding their CPU. But not where each hands in what it has
+# for itself: one that looks out goes first again, and others that wait for the CPU would starve.
+_SPIN_NS = {True: (100_000, 100_000, 100_000), False: (0, 1_000, 50_000)}
 
 
 class Crew:
@@ -111,8 +112,8 @@ class Crew:
         self._end = weakref.finalize(self, _end, self._owner, self._processes, self._handle)
         self.memory = Memory(layout, map_block(self._handle, layout.size))
         spin = _SPIN_NS[available_cpus() > len(self._processes)]
-        self._attachment = (observation, mode, objects, spin[1])
-        self._front = Front(self.memory.arrays["board"], self._starts, spin[0])
+        self._attachment = (observation, mode, objects)
+        self._front = Front(self.memory.arrays["board"], self._starts, *spin)
         for k in range(len(self._processes)):
             self._send_attachment(k)
         self._answers(list(range(len(self._processes))))

@@ -44,7 +44,7 @@ class OwnShare:
         """Gives it the batch's board, whose last desk is its own, and memory."""
         self._front, self._number, self._memory = front, len(starts) - 2, memory
         self._share.attach(memory, observation, mode, objects)
-        self._desk = Desk(memory.arrays["board"], starts, self._number, 0)
+        self._desk = Desk(memory.arrays["board"], starts, self._number)
 
     def answer(self, name: str, *rest: Any) -> Any:
         """What a worker would answer to such a letter."""

@@ -109,7 +109,7 @@ class _Worker:
         return self.share.make(pickle.loads(functions))
 
     def attach(
-        self, layout: Layout, index: int, observation: Any, mode: int, objects: bool, spin_ns: int
+        self, layout: Layout, index: int, observation: Any, mode: int, objects: bool
     ) -> None:
         handle = _receive_handle(self.connection)
         try:
@@ -117,7 +117,7 @@ class _Worker:
         finally:
             os.close(handle)
         self.share.attach(memory, observation, mode, objects)
-        self.desk = Desk(memory.arrays["board"], layout.starts, index, spin_ns)
+        self.desk = Desk(memory.arrays["board"], layout.starts, index)
 
     def reset(self, worlds: list[int], seeds: list[int | None], options: Any) -> Any:
         assert self.desk is not None

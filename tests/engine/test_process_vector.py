@@ -212,7 +212,7 @@ def test_first_ready_first_served(made: Any) -> None:
     assert {1, 2, 3} <= set(seen)
 
 
-@pytest.mark.parametrize(("workers", "batch_size"), [(1, 3), (1, 8), (3, 4), (0, 5)])
+@pytest.mark.parametrize(("workers", "batch_size"), [(1, 3), (1, 8), (2, 4), (3, 4), (0, 5)])
 def test_no_environment_starves(made: Any, workers: int, batch_size: int) -> None:
     """Those of one worker take turns, in whatever order the caller names them; workers 0: all in
     the calling process."""
