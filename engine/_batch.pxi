@@ -413,59 +413,70 @@ cdef class AsyncStepper:
             raise MemoryError("no memory to keep worlds in flight")
         return result
 
+    def be_patient(self, int64_t nanoseconds):
+        """Reports worlds together that are expected to take less; see flight.h. For tests."""
+        self.check()
+        hr_async_set_patience(self.stepper, nanoseconds)
+
     def submit(self, worlds):
-        """Starts one step of the worlds in the C-contiguous int64 array `worlds`; their actions
+        """Starts one step of the worlds, a range or a C-contiguous int64 array; their actions
         are in place.
 
         Raises:
             CallOrderError: a world is in flight already, or the Vec is being stepped.
         """
-        cdef int64_t wrong, count
-        cdef const int64_t *ids
+        cdef int64_t wrong, count, first = -1
+        cdef const int64_t *ids = NULL
         self.check()
         if self.vec.flying != hr_async_in_flight(self.stepper) or self.vec.flying == 0:
             self.vec.check_idle()
             self.vec.clear_failure()
-        ids = int64_data(worlds, &count, "worlds")
+        if type(worlds) is range:
+            first = first_of_worlds(worlds, self.vec.worlds, &count)
+        else:
+            ids = int64_data(worlds, &count, "worlds")
         self.busy = True
         self.vec.flying += count
         with nogil:
-            wrong = hr_async_submit(self.stepper, ids, count)
+            wrong = hr_async_submit(self.stepper, first, ids, count)
         self.busy = False
         if wrong != HR_ASYNC_OK:
             self.vec.flying -= count
         if self.checked(wrong) != HR_ASYNC_OK:
-            if 0 <= ids[wrong] < self.vec.worlds:
-                raise CallOrderError(f"world {ids[wrong]} is in flight already")
+            if 0 <= worlds[wrong] < self.vec.worlds:
+                raise CallOrderError(f"world {worlds[wrong]} is in flight already")
             raise ValueError(
-                f"worlds[{wrong}] is {ids[wrong]}: worlds are 0 to {self.vec.worlds - 1}"
+                f"worlds[{wrong}] is {worlds[wrong]}: worlds are 0 to {self.vec.worlds - 1}"
             )
 
     def wait(self, int64_t n):
-        """The first n worlds to finish, int64 [n], in order of completion."""
-        cdef int64_t got = 0
-        cdef int64_t *out
+        """The n worlds that were reported first, in that order: a range where they follow each
+        other, else int64 [n]."""
+        cdef int64_t got = 0, first
         self.check()
         if not 0 <= n <= hr_async_in_flight(self.stepper):
             raise CallOrderError(
                 f"wait({n}): {hr_async_in_flight(self.stepper)} worlds are in flight"
             )
-        cdef cnp.npy_intp size = n
-        cdef cnp.ndarray ids = cnp.PyArray_EMPTY(1, &size, cnp.NPY_INT64, 0)
         if n == 0:
-            return ids
-        out = <int64_t *>cnp.PyArray_DATA(ids)
+            return range(0)
         self.busy = True
         try:
             while got == 0:
                 with nogil:
-                    got = hr_async_wait(self.stepper, out, n, SIGNAL_NS)
+                    got = hr_async_wait(self.stepper, n, SIGNAL_NS)
                 if got == 0:
                     PyErr_CheckSignals()
         finally:
             self.busy = False
         self.checked(got)
         self.vec.flying -= n
+        first = hr_async_take(self.stepper, NULL, n)
+        if first >= 0:
+            return range(first, first + n)
+        cdef cnp.npy_intp size = n
+        cdef cnp.ndarray ids = cnp.PyArray_EMPTY(1, &size, cnp.NPY_INT64, 0)
+        hr_async_take(self.stepper, <int64_t *>cnp.PyArray_DATA(ids), n)
         return ids
 
     def close(self):

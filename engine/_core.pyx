@@ -217,8 +217,10 @@ cdef extern from "core/flight.h" nogil:
 
     hr_async *hr_async_new(hr_vec *, hr_pool *, hr_pace *) noexcept
     void hr_async_free(hr_async *) noexcept
-    int64_t hr_async_submit(hr_async *, const int64_t *, int64_t) noexcept
-    int64_t hr_async_wait(hr_async *, int64_t *, int64_t, int64_t) noexcept
+    void hr_async_set_patience(hr_async *, int64_t) noexcept
+    int64_t hr_async_submit(hr_async *, int64_t, const int64_t *, int64_t) noexcept
+    int64_t hr_async_wait(hr_async *, int64_t, int64_t) noexcept
+    int64_t hr_async_take(hr_async *, int64_t *, int64_t) noexcept
     int64_t hr_async_in_flight(const hr_async *) noexcept
     int64_t hr_async_ready(hr_async *) noexcept
 

@@ -25,6 +25,15 @@ cdef int64_t first_of_neighbours(const int64_t *ids, int64_t n) noexcept:
     return ids[0] if differs == 0 else -1
 
 
+cdef int64_t first_of_worlds(range_, int64_t total, int64_t *count) except -1:
+    """The first of a range of some of `total` worlds or rows, and how many they are."""
+    cdef int64_t first = range_.start, stop = range_.stop
+    if range_.step != 1 or not 0 <= first <= stop <= total:
+        raise ValueError(f"{range_} is no range of 0 to {total - 1}")
+    count[0] = stop - first
+    return first
+
+
 def first_of_range(ids):
     """The least of the int64 numbers `ids`, all different, where they are, in any order, all of
     a range; else -1."""
@@ -38,6 +47,14 @@ def first_of_range(ids):
         least = min(least, numbers[i])
         most = max(most, numbers[i])
     return least if most - least == n - 1 else -1
+
+
+def range_of(ids):
+    """The range that the int64 numbers `ids` are, in order; None where they are none."""
+    cdef int64_t n
+    cdef const int64_t *numbers = int64_data(ids, &n, "ids")
+    cdef int64_t first = first_of_neighbours(numbers, n)
+    return range(first, first + n) if first >= 0 else None
 
 
 MAX_RUNS = 32  # more slices than this are not worth taking one by one
@@ -137,12 +154,15 @@ cdef class ActionSlots:
         """Checks `values` and writes them into the slots of the rows `targets` (None: all).
 
         Returns TAKEN, NOT_DIRECT, or the flat index of the first number that is not allowed.
-        `targets`, C-contiguous int64, must be valid rows: only its dtype is checked here.
+        `targets`, a range or C-contiguous int64, must be valid rows: of an array only the dtype
+        is checked here.
         """
         cdef hr_taking taking
         cdef const int64_t *rows = NULL
         cdef int64_t count = self.rows, first = -1
-        if targets is not None:
+        if type(targets) is range:
+            first = first_of_worlds(targets, self.rows, &count)
+        elif targets is not None:
             rows = int64_data(targets, &count, "targets")
             first = first_of_neighbours(rows, count)
         if self.fill(&taking, values, count) == NOT_DIRECT:
@@ -177,11 +197,15 @@ cdef class EpisodeTotals:
         hr_totals_clear(self.vec.env, self.totals)
 
     def count_worlds(self, worlds):
-        """Adds the episodes that ended in the last step of the worlds in the int64 array
-        `worlds`, in its order; returns how many rows ended."""
-        cdef int64_t n, i = 0, end, ended = 0
-        cdef const int64_t *ids = int64_data(worlds, &n, "worlds")
-        cdef int64_t first = first_of_neighbours(ids, n)
+        """Adds the episodes that ended in the last step of the worlds, a range or an int64
+        array, in its order; returns how many rows ended."""
+        cdef int64_t n, first, i = 0, end, ended = 0
+        cdef const int64_t *ids
+        if type(worlds) is range:
+            first = first_of_worlds(worlds, self.vec.worlds, &n)
+            return LEVEL.count_episodes(self.vec, first, first + n, self.totals)
+        ids = int64_data(worlds, &n, "worlds")
+        first = first_of_neighbours(ids, n)
         if 0 <= first <= self.vec.worlds - n:
             return LEVEL.count_episodes(self.vec, first, first + n, self.totals)
         for i in range(n):

@@ -12,6 +12,7 @@ from . import _core
 from .errors import ArgumentError, ArgumentTypeError, kind_of
 
 if TYPE_CHECKING:
+    from .asynchronous import Numbers
     from .spec import EnvSpec
 
 
@@ -38,8 +39,8 @@ class ActionReader:
             self._only = _Field("actions", space, slots, 0)
             self.direct = self._only.slots
 
-    def read(self, actions: Any, rows: np.ndarray | None = None) -> None:
-        """Writes `actions` into the slots of `rows` (int64; None: all of them, in order).
+    def read(self, actions: Any, rows: Numbers | None = None) -> None:
+        """Writes `actions` into the slots of `rows` (None: all of them, in order).
 
         Raises:
             ArgumentError: wrong shape, a discrete action out of range, a NaN.
@@ -50,7 +51,7 @@ class ActionReader:
         elif self._only.slots.take(actions, rows) != _core.TAKEN:
             self._only.read(actions, rows, self._rows)
 
-    def _read_dict(self, actions: Any, rows: np.ndarray | None) -> None:
+    def _read_dict(self, actions: Any, rows: Numbers | None) -> None:
         assert self._fields is not None
         if not isinstance(actions, Mapping):
             raise ArgumentTypeError(
@@ -82,7 +83,7 @@ class _Field:
             self.shape = space.shape
         self.slots = _core.ActionSlots(slots, offset, self.shape, self.choices)
 
-    def read(self, actions: Any, rows: np.ndarray | None, all_rows: int) -> None:
+    def read(self, actions: Any, rows: Numbers | None, all_rows: int) -> None:
         array = self._converted(actions, all_rows if rows is None else len(rows))
         bad = self.slots.take(array, rows)
         if bad == _core.TAKEN:

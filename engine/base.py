@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from gymnasium.error import ClosedEnvironmentError
@@ -17,6 +16,9 @@ from .asynchronous import Flight, index_of, taken
 from .errors import ArgumentTypeError, CallOrderError, ClosedError
 from .infos import map_arrays
 from .seeds import parse_seeds
+
+if TYPE_CHECKING:
+    from .asynchronous import Numbers, Read
 
 # Phases of a batch; small integers, since `step` compares one on every call.
 FRESH, READY, IN_FLIGHT, CLOSED = range(4)
@@ -49,7 +51,7 @@ class BatchEnv(VectorEnv):
     _truncated: np.ndarray
     _pending: np.ndarray  # bool [worlds]: the episode has ended, and no new one has begun
     _flight: Flight
-    _read: Callable[[Any, np.ndarray | None], None]  # (actions, rows): checks and writes them
+    _read: Read
     _totals: Any  # .values: as hr_episode_total lays them out; .clear()
     _metric_names: tuple[str, ...] = ()
     _wide_rewards = False  # float32 rewards are handed out as float64
@@ -71,11 +73,11 @@ class BatchEnv(VectorEnv):
         """Infos after a reset of the worlds `chosen`."""
         raise NotImplementedError
 
-    def _receive(self, worlds: int) -> tuple[np.ndarray, np.ndarray]:
-        """The first `worlds` worlds that are ready and their rows, int64, ascending."""
+    def _receive(self, worlds: int) -> tuple[Numbers, Numbers]:
+        """The first `worlds` worlds that are ready and their rows, ascending."""
         return self._flight.recv(worlds)
 
-    def _infos_of(self, worlds: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
+    def _infos_of(self, worlds: Numbers, rows: Numbers) -> dict[str, Any]:
         """Counts a step of these in, and tells its infos."""
         raise NotImplementedError
 
@@ -163,11 +165,13 @@ class BatchEnv(VectorEnv):
         if self._phase == READY:
             self._update_blocked()
         infos = self._infos_of(worlds, rows)
-        infos["env_id"] = rows.copy()
         index, copy = index_of(rows), self.copy
+        infos["env_id"] = self._flight.numbers(rows, copy)
         rewards = taken(self._rewards, index, copy)
         return (
-            map_arrays(lambda array: taken(array, index, copy), self._obs),
+            taken(self._obs, index, copy)
+            if isinstance(self._obs, np.ndarray)
+            else map_arrays(lambda array: taken(array, index, copy), self._obs),
             rewards.astype(np.float64) if self._wide_rewards else rewards,
             taken(self._terminated, index, copy),
             taken(self._truncated, index, copy),

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from .asynchronous import index_of, taken
+from .asynchronous import index_of, taken, worlds_of
 from .errors import ArgumentError
 
 if TYPE_CHECKING:
+    from .asynchronous import Numbers
     from .buffers import Buffers
     from .spec import EnvSpec
 
@@ -52,10 +53,10 @@ class Infos:
         self.always = self._mask is not None or self._present is not None
 
     def build(
-        self, ended: int, rows: np.ndarray | None = None, worlds: np.ndarray | None = None
+        self, ended: int, rows: Numbers | None = None, worlds: np.ndarray | None = None
     ) -> dict[str, Any]:
-        """Infos after a step in which `ended` rows ended, of `rows` (int64, ascending, whole
-        worlds; None: all); or after a reset (ended 0), with the masks of `worlds` (bool; None:
+        """Infos after a step in which `ended` rows ended, of `rows` (ascending, whole worlds;
+        None: all); or after a reset (ended 0), with the masks of `worlds` (bool; None:
         all)."""
         infos: dict[str, Any] = {}
         if self._mask is not None:
@@ -71,7 +72,7 @@ class Infos:
             self._add_ended(infos, rows)
         return infos
 
-    def _add_ended(self, infos: dict[str, Any], rows: np.ndarray | None) -> None:
+    def _add_ended(self, infos: dict[str, Any], rows: Numbers | None) -> None:
         if not self._same_step and self._metrics is None:
             return
         if rows is None:
@@ -96,7 +97,7 @@ class Infos:
             final["metrics"] = metrics
             final["_metrics"] = over
 
-    def _final(self, ends: np.ndarray, rows: np.ndarray | None) -> Any:
+    def _final(self, ends: np.ndarray, rows: Numbers | None) -> Any:
         if not self._objects:
             return map_arrays(lambda array: self._taken(array, rows), self._final_obs)
         objects = np.full(len(ends), None, dtype=object)
@@ -105,15 +106,15 @@ class Infos:
             objects[i] = map_arrays(lambda array, row=row: array[row].copy(), self._final_obs)
         return objects
 
-    def _taken(self, array: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
+    def _taken(self, array: np.ndarray, rows: Numbers | None) -> np.ndarray:
         if rows is not None:
             return taken(array, index_of(rows), self._copy)
         return array.copy() if self._copy else array
 
-    def _of_rows(self, per_world: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
+    def _of_rows(self, per_world: np.ndarray, rows: Numbers | None) -> np.ndarray:
         """Values of each row's world."""
         if rows is not None:
-            per_world = taken(per_world, index_of(rows[:: self._agents] // self._agents))
+            per_world = taken(per_world, index_of(worlds_of(rows, self._agents)))
         return per_world if self._agents == 1 else np.repeat(per_world, self._agents, axis=0)
 
 

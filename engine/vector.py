@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -19,7 +19,7 @@ from .arguments import (
     parse_rows,
     parse_threads,
 )
-from .asynchronous import Flight
+from .asynchronous import Flight, as_array
 from .base import CLOSED, FRESH, IN_FLIGHT, READY, BatchEnv
 from .buffers import Buffers
 from .errors import (
@@ -33,6 +33,9 @@ from .params import Parameters
 from .seeds import entropy_seeds, parse_seeds
 from .snapshot import Snapshot, check_match
 from .spec import EnvSpec
+
+if TYPE_CHECKING:
+    from .asynchronous import Numbers
 
 MAX_STEPS = 2**31 - 1  # of an episode
 FRAME_SIZE = (400, 600)  # height and width of what `render` returns, pixels
@@ -268,10 +271,10 @@ class VecEnv(BatchEnv):
             )
         self.set_params(**{name: values})
 
-    def _infos_of(self, worlds: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
+    def _infos_of(self, worlds: Numbers, rows: Numbers) -> dict[str, Any]:
         ended = self._totals.count_worlds(worlds)
         if self._checked:
-            self._steps[worlds] += 1
+            self._steps[as_array(worlds)] += 1
             self._raise_failure()
         return self._infos.build(ended, rows)
 

@@ -9,6 +9,7 @@
 #include "waitword.h"
 
 #define PATIENT_NS 200000 /* a wait does not start on longer tasks while others work */
+#define WARY       64     /* groups reported chunk by chunk after one that took too long */
 
 /* Neighbours: worlds [first, first + count). */
 typedef struct run {
@@ -22,6 +23,8 @@ typedef struct group {
     struct group *next;
     int64_t count, chunk; /* worlds */
     int64_t first;        /* of neighbours; -1: they are those of `ids` */
+    int64_t left;         /* chunks that are not finished; guarded by the owner's lock */
+    bool whole;           /* its worlds are reported together; likewise */
     int64_t capacity;     /* of `ids` */
     int64_t ids[];
 } group;
@@ -35,7 +38,11 @@ struct hr_async {
     group *spare;         /* to be used again */
     uint8_t *away;        /* [worlds] 1: in flight */
     int64_t in_flight;    /* worlds submitted and not taken */
+    int64_t patience_ns;  /* groups that take less are reported whole, */
+    int32_t wary;         /* ... but not the next so many */
     pthread_mutex_t lock; /* guards the fields down to `ring` */
+    bool mixed;           /* chunks were reported apart: the ring may be out of order */
+    uint8_t *held;        /* [worlds] 1: a chunk that begins with it waits for its group */
     int64_t head;         /* oldest run's place in the ring */
     int64_t runs;         /* in the ring */
     int64_t ready;        /* finished worlds in the ring */
@@ -65,19 +72,38 @@ static run first_run(const int64_t *ids, int64_t n) {
     return part;
 }
 
-/* Reports ids[0 .. n), or the n neighbours from `first` on where that is not negative. */
-static void push_finished(hr_async *async, int64_t first, const int64_t *ids, int64_t n) {
-    pthread_mutex_lock(&async->lock);
-    if (first >= 0) {
-        push_run(async, (run){first, n});
-    } else {
-        for (int64_t i = 0; i < n;) {
-            const run part = first_run(ids + i, n - i);
-            push_run(async, part);
-            i += part.count;
-        }
+/* With the lock held: reports the worlds `from` to `to` of a group. */
+static void push_worlds(hr_async *async, const group *part, int64_t from, int64_t to) {
+    async->ready += to - from;
+    if (part->first >= 0) {
+        push_run(async, (run){part->first + from, to - from});
+        return;
     }
-    async->ready += n;
+    while (from < to) {
+        const run next = first_run(part->ids + from, to - from);
+        push_run(async, next);
+        from += next.count;
+    }
+}
+
+/* The world at a place of the group. */
+static int64_t world_at(const group *part, int64_t place) {
+    return part->first >= 0 ? part->first + place : part->ids[place];
+}
+
+/* Takes in that the worlds `from` to `to` of a group, a chunk, have been stepped: the last chunk of
+ * a whole group reports them all, in the order in which they were submitted. */
+static void finish_chunk(hr_async *async, group *part, int64_t from, int64_t to) {
+    pthread_mutex_lock(&async->lock);
+    part->left--;
+    if (part->whole && part->left > 0) {
+        async->held[world_at(part, from)] = 1;
+    } else if (part->whole) {
+        push_worlds(async, part, 0, part->count);
+    } else {
+        push_worlds(async, part, from, to);
+        async->mixed |= to - from < part->count;
+    }
     const bool tell = async->ready >= async->wanted;
     if (tell) {
         async->wanted = INT64_MAX;
@@ -87,40 +113,35 @@ static void push_finished(hr_async *async, int64_t first, const int64_t *ids, in
     if (tell && atomic_load(&async->sleeper)) hr__word_wake(&async->told, 1);
 }
 
-/* Steps the same worlds, neighbours together, and reports them. */
-static void step_worlds(hr_async *async, int64_t first, const int64_t *ids, int64_t n) {
-    const int64_t start = hr__now_ns();
-    if (first >= 0) {
-        async->vec->step(async->vec, first, first + n);
-    } else {
-        for (int64_t i = 0; i < n;) {
-            const run part = first_run(ids + i, n - i);
-            async->vec->step(async->vec, part.first, part.first + part.count);
-            i += part.count;
-        }
-    }
-    hr_pace_add(async->pace, hr__now_ns() - start, n);
-    push_finished(async, first, ids, n);
-}
-
 static void step_task(void *arg, int64_t task, int worker) {
     (void)worker;
-    const group *part = arg;
-    const int64_t lo = task * part->chunk, n = hr_least(part->chunk, part->count - lo);
+    group *part = arg;
+    hr_async *async = part->owner;
+    hr_vec *vec = async->vec;
+    const int64_t from = task * part->chunk, to = hr_least(from + part->chunk, part->count);
+    const int64_t start = hr__now_ns();
     if (part->first >= 0) {
-        step_worlds(part->owner, part->first + lo, NULL, n);
+        vec->step(vec, part->first + from, part->first + to);
     } else {
-        step_worlds(part->owner, -1, part->ids + lo, n);
+        for (int64_t place = from; place < to;) { /* neighbours together */
+            const run next = first_run(part->ids + place, to - place);
+            vec->step(vec, next.first, next.first + next.count);
+            place += next.count;
+        }
     }
+    hr_pace_add(async->pace, hr__now_ns() - start, to - from);
+    finish_chunk(async, part, from, to);
 }
 
 hr_async *hr_async_new(hr_vec *vec, hr_pool *pool, hr_pace *pace) {
     hr_async *async = calloc(1, sizeof *async);
     if (async == NULL) return NULL;
     async->away = calloc((size_t)vec->worlds, 1);
+    async->held = calloc((size_t)vec->worlds, 1);
     async->ring = calloc((size_t)vec->worlds, sizeof *async->ring);
-    if (async->away == NULL || async->ring == NULL) {
+    if (async->away == NULL || async->held == NULL || async->ring == NULL) {
         free(async->away);
+        free(async->held);
         free(async->ring);
         free(async);
         return NULL;
@@ -129,10 +150,15 @@ hr_async *hr_async_new(hr_vec *vec, hr_pool *pool, hr_pace *pace) {
     async->pool = pool;
     async->pace = pace;
     async->generation = pool == NULL ? 0 : hr_pool_generation(pool);
+    async->patience_ns = PATIENT_NS;
     async->wanted = INT64_MAX;
     pthread_mutex_init(&async->lock, NULL);
     hr__word_init(&async->told);
     return async;
+}
+
+void hr_async_set_patience(hr_async *async, int64_t nanoseconds) {
+    async->patience_ns = nanoseconds;
 }
 
 static void free_groups(group *first) {
@@ -150,6 +176,7 @@ void hr_async_free(hr_async *async) {
     hr__word_destroy(&async->told);
     pthread_mutex_destroy(&async->lock);
     free(async->ring);
+    free(async->held);
     free(async->away);
     free(async);
 }
@@ -229,36 +256,48 @@ static bool start_anew(hr_async *async) {
     return true;
 }
 
-int64_t hr_async_submit(hr_async *async, const int64_t *ids, int64_t n) {
+/* Cuts a group into chunks. Whole groups are those that are expected to be brief, or whose cost is
+ * not known yet. */
+static void plan_group(hr_async *async, group *part) {
+    const int threads = async->pool == NULL ? 1 : hr_pool_threads(async->pool);
+    const int64_t n = part->count;
+    part->chunk = async->pool == NULL ? n : hr_pace_chunk(async->pace, n, threads);
+    part->left = n == 0 ? 0 : (n + part->chunk - 1) / part->chunk;
+    if (hr_pace_ns(async->pace, n) / threads >= async->patience_ns) {
+        async->wary = WARY;
+    } else if (async->wary > 0) {
+        async->wary--;
+    }
+    part->whole = async->wary == 0;
+    for (int64_t place = 0; part->whole && place < n; place += part->chunk)
+        async->held[world_at(part, place)] = 0;
+}
+
+int64_t hr_async_submit(hr_async *async, int64_t first, const int64_t *ids, int64_t n) {
     if (is_forked(async) && !start_anew(async)) return HR_ASYNC_FORKED;
-    const int64_t first = are_neighbours(async, ids, n) ? ids[0] : -1;
-    group *part = NULL;
-    if (async->pool != NULL) {
-        part = new_group(async, first >= 0 ? 0 : n);
-        if (part == NULL) return HR_ASYNC_NO_MEMORY;
-    }
+    if (first < 0 && are_neighbours(async, ids, n)) first = ids[0];
+    group *part = new_group(async, first >= 0 ? 0 : n);
+    if (part == NULL) return HR_ASYNC_NO_MEMORY;
     const int64_t wrong = send_away(async, first, ids, n);
-    if (wrong >= 0) {
-        if (part != NULL) {
-            part->next = async->spare;
-            async->spare = part;
-        }
+    if (wrong >= 0 || n == 0) {
+        part->next = async->spare;
+        async->spare = part;
         return wrong;
-    }
-    async->in_flight += n;
-    if (part == NULL) {
-        if (n > 0) step_worlds(async, first, ids, n);
-        return HR_ASYNC_OK;
     }
     if (first < 0) memcpy(part->ids, ids, (size_t)n * sizeof *ids);
     part->owner = async;
     part->next = NULL;
     part->count = n;
     part->first = first;
-    part->chunk = n > 0 ? hr_pace_chunk(async->pace, n, hr_pool_threads(async->pool)) : 1;
-    part->job.fn = step_task;
-    part->job.arg = part;
-    part->job.tasks = (n + part->chunk - 1) / part->chunk;
+    plan_group(async, part);
+    part->job = (hr_job){.fn = step_task, .arg = part, .tasks = part->left};
+    async->in_flight += n;
+    if (async->pool == NULL) {
+        step_task(part, 0, 0);
+        part->next = async->spare;
+        async->spare = part;
+        return HR_ASYNC_OK;
+    }
     group **link = &async->live;
     while (*link != NULL) link = &(*link)->next;
     *link = part;
@@ -266,14 +305,61 @@ int64_t hr_async_submit(hr_async *async, const int64_t *ids, int64_t n) {
     return HR_ASYNC_OK;
 }
 
-/* Takes n worlds off the ring when they are there; else asks to be told and returns 0. */
-static int64_t take_finished(hr_async *async, int64_t *ids, int64_t n, uint32_t *seen) {
+/* The waiter has been held up for too long: what is finished of groups that were to be whole is
+ * reported, and the rest as it comes. */
+static void open_groups(hr_async *async) {
     pthread_mutex_lock(&async->lock);
-    const bool enough = async->ready >= n;
-    for (int64_t got = 0; enough && got < n;) {
+    for (group *at = async->live; at != NULL; at = at->next) {
+        if (!at->whole || at->left == 0) continue;
+        at->whole = false;
+        for (int64_t place = 0; place < at->count; place += at->chunk)
+            if (async->held[world_at(at, place)])
+                push_worlds(async, at, place, hr_least(place + at->chunk, at->count));
+        async->mixed = true;
+    }
+    if (async->mixed) async->wary = WARY;
+    pthread_mutex_unlock(&async->lock);
+}
+
+/* With the lock held and everything in flight finished: the ring by number, from the n worlds on
+ * that the oldest belongs to, so that from now on neighbours come together. */
+static void sort_ring(hr_async *async, int64_t n) {
+    const int64_t worlds = async->vec->worlds, oldest = async->ring[async->head].first;
+    const int64_t start = oldest - oldest % n;
+    async->head = async->runs = 0;
+    for (int64_t i = 0; i < worlds; i++) {
+        const int64_t world = start + i < worlds ? start + i : start + i - worlds;
+        if (async->away[world]) push_run(async, (run){world, 1});
+    }
+    async->mixed = false;
+}
+
+/* Whether n worlds are finished; else the waiter asks to be told. After chunks were reported apart
+ * it waits once for everything in flight, to bring it in order, where that is brief. */
+static bool are_finished(hr_async *async, int64_t n, uint32_t *seen) {
+    pthread_mutex_lock(&async->lock);
+    const bool sorts = async->mixed && async->wary == 0;
+    const int64_t wanted = sorts ? async->in_flight : n;
+    const bool enough = async->ready >= wanted;
+    if (enough && sorts) sort_ring(async, n);
+    async->wanted = enough ? INT64_MAX : wanted;
+    *seen = atomic_load(&async->told.value);
+    pthread_mutex_unlock(&async->lock);
+    return enough;
+}
+
+int64_t hr_async_take(hr_async *async, int64_t *ids, int64_t n) {
+    pthread_mutex_lock(&async->lock);
+    const run *head = &async->ring[async->head];
+    const int64_t first = n > 0 && head->count >= n ? head->first : -1;
+    if (first < 0 && ids == NULL) {
+        pthread_mutex_unlock(&async->lock);
+        return -1;
+    }
+    for (int64_t got = 0; got < n;) {
         run *oldest = &async->ring[async->head];
         const run part = {oldest->first, hr_least(oldest->count, n - got)};
-        for (int64_t i = 0; i < part.count; i++) ids[got + i] = part.first + i;
+        for (int64_t i = 0; first < 0 && i < part.count; i++) ids[got + i] = part.first + i;
         memset(async->away + part.first, 0, (size_t)part.count);
         got += part.count;
         oldest->first += part.count;
@@ -282,13 +368,10 @@ static int64_t take_finished(hr_async *async, int64_t *ids, int64_t n, uint32_t 
         async->runs--;
         if (++async->head == async->vec->worlds) async->head = 0;
     }
-    if (enough) async->ready -= n;
-    async->wanted = enough ? INT64_MAX : n;
-    *seen = atomic_load(&async->told.value);
+    async->ready -= n;
     pthread_mutex_unlock(&async->lock);
-    if (!enough) return 0;
     async->in_flight -= n;
-    return n;
+    return first;
 }
 
 /* Runs one task of the oldest group that has one to take. A long one is left to the other
@@ -305,23 +388,27 @@ static bool help(hr_async *async, bool anything) {
     return false;
 }
 
-int64_t hr_async_wait(hr_async *async, int64_t *ids, int64_t n, int64_t timeout_ns) {
-    const int64_t until = hr__now_ns() + timeout_ns;
+int64_t hr_async_wait(hr_async *async, int64_t n, int64_t timeout_ns) {
+    const int64_t start = hr__now_ns();
     const int64_t spin_ns = async->pool == NULL ? 0 : hr_pool_spin(async->pool);
+    int64_t slice_ns = 2 * hr_least(async->patience_ns, timeout_ns / 2);
     for (;;) {
         uint32_t seen;
         if (is_forked(async)) return HR_ASYNC_FORKED;
-        if (take_finished(async, ids, n, &seen) == n) return n;
+        if (are_finished(async, n, &seen)) return n;
         if (help(async, false)) continue;
         if (hr__word_spin(&async->told, seen, spin_ns)) continue;
-        const int64_t left = until - hr__now_ns();
-        if (left <= 0) {
-            if (help(async, true)) continue;
+        const int64_t left = start + slice_ns - hr__now_ns();
+        if (left > 0) {
+            atomic_store(&async->sleeper, 1);
+            hr__word_wait(&async->told, seen, left);
+            atomic_store(&async->sleeper, 0);
+        } else if (slice_ns < timeout_ns) {
+            open_groups(async);
+            slice_ns = timeout_ns;
+        } else if (!help(async, true)) {
             return 0;
         }
-        atomic_store(&async->sleeper, 1);
-        hr__word_wait(&async->told, seen, left);
-        atomic_store(&async->sleeper, 0);
     }
 }
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import spaces
 
+from ..asynchronous import as_array
 from ..errors import ArgumentError, ArgumentTypeError, kind_of
 from ._board import WholeNumbers
 from .leaves import Leaf
+
+if TYPE_CHECKING:
+    from ..asynchronous import Numbers
 
 
 class ActionWriter:
@@ -37,13 +41,15 @@ class ActionWriter:
         self._ignored = ignored
         self._rows = len(arrays[0]) if arrays else 0
 
-    def read(self, actions: Any, rows: np.ndarray | None) -> None:
-        """Writes the actions of `rows` (int64; None: all of them, in order).
+    def read(self, actions: Any, rows: Numbers | None) -> None:
+        """Writes the actions of `rows` (None: all of them, in order).
 
         Raises:
             ArgumentError: wrong shape or structure, out of range, a NaN.
             ArgumentTypeError: a type or dtype that cannot be such an action.
         """
+        if rows is not None:
+            rows = as_array(rows)
         if self._direct is not None and self._direct.take(actions, rows):
             return
         count = self._rows if rows is None else len(rows)

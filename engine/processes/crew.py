@@ -10,10 +10,11 @@ import warnings
 import weakref
 from collections.abc import Sequence
 from multiprocessing import connection as connections
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from ..asynchronous import as_array
 from ..cpus import available_cpus
 from ..errors import WorkerError
 from ._board import Front
@@ -25,6 +26,9 @@ from .own import OwnShare, worlds_of_caller
 from .share import RowInfo
 from .sources import Source
 from .worker import send_handle
+
+if TYPE_CHECKING:
+    from ..asynchronous import Numbers
 
 START_SECONDS = 60.0  # that a worker has at least to import and make its environments
 _CLOSE_SECONDS = 5.0  # that environments have to close themselves
@@ -238,10 +242,10 @@ class Crew:
 
     # ---- stepping -------------------------------------------------------------------------
 
-    def submit(self, worlds: np.ndarray) -> None:
-        """Starts a step of the worlds, int64; their actions are in memory."""
+    def submit(self, worlds: Numbers) -> None:
+        """Starts a step of the worlds; their actions are in memory."""
         assert self._front is not None
-        self._front.post(worlds)
+        self._front.post(as_array(worlds))
 
     def wait(self, count: int) -> np.ndarray:
         """The `count` worlds, int64, that were finished first and not given out yet."""

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..asynchronous import as_array
 from .description import Description
 from .memory import Layout, Memory
 from .share import RowInfo, Share
 from .sources import Source
+
+if TYPE_CHECKING:
+    from ..asynchronous import Numbers
 
 
 class LocalCrew:
@@ -71,9 +75,9 @@ class LocalCrew:
         """Sets an attribute of each world."""
         self._share.set(name, values)
 
-    def submit(self, worlds: np.ndarray) -> None:
-        """Notes worlds, int64, that `wait` is to step: those that have waited longest first."""
-        self._todo += sorted(worlds.tolist(), key=lambda world: self._turns.get(world, 0))
+    def submit(self, worlds: Numbers) -> None:
+        """Notes worlds that `wait` is to step: those that have waited longest first."""
+        self._todo += sorted(as_array(worlds).tolist(), key=lambda world: self._turns.get(world, 0))
 
     def wait(self, count: int) -> np.ndarray:
         """Steps the first `count` worlds that were submitted, int64.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
 from ..arguments import parse_batch_size, parse_count, parse_mode, parse_rows
-from ..asynchronous import Flight
+from ..asynchronous import Flight, as_array
 from ..base import CLOSED, FRESH, IN_FLIGHT, READY, BatchEnv
 from ..errors import ArgumentError, WorkerError
 from ..infos import FINAL_OBS, map_arrays
@@ -29,6 +29,9 @@ from .memory import BatchBuffers, Layout
 from .share import DISABLED, NEXT_STEP, SAME_STEP, RowInfo
 from .sources import Source, source_of
 from .spaces import observation_spaces
+
+if TYPE_CHECKING:
+    from ..asynchronous import Numbers
 
 _MODES = {
     AutoresetMode.NEXT_STEP: NEXT_STEP,
@@ -224,10 +227,11 @@ class ProcessVecEnv(BatchEnv):
             rewards, terminated, truncated = rewards.copy(), terminated.copy(), truncated.copy()
         return obs, rewards, terminated, truncated, infos
 
-    def _receive(self, worlds: int) -> tuple[np.ndarray, np.ndarray]:
+    def _receive(self, worlds: int) -> tuple[Numbers, Numbers]:
         return self._landed(lambda: self._flight.recv(worlds))
 
-    def _infos_of(self, worlds: np.ndarray, rows: np.ndarray) -> dict[str, Any]:  # noqa: ARG002
+    def _infos_of(self, worlds: Numbers, rows: Numbers) -> dict[str, Any]:  # noqa: ARG002
+        rows = as_array(rows)
         return self._infos.of_step(rows, self._totals.count(rows))
 
     def _landed(self, wait: Callable[[], Any]) -> Any:
