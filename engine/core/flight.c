@@ -9,7 +9,9 @@
 #include "waitword.h"
 
 #define PATIENT_NS 200000 /* a wait does not start on longer tasks while others work */
-#define WARY       64     /* groups reported chunk by chunk after one that took too long */
+#define SURE       8      /* so many groups in a row that seem slow are */
+#define WARY_LEAST 4      /* groups reported chunk by chunk after one that took too long, */
+#define WARY_MOST  256    /* ... and after many such */
 
 /* Neighbours: worlds [first, first + count). */
 typedef struct run {
@@ -39,7 +41,9 @@ struct hr_async {
     uint8_t *away;        /* [worlds] 1: in flight */
     int64_t in_flight;    /* worlds submitted and not taken */
     int64_t patience_ns;  /* groups that take less are reported whole, */
-    int32_t wary;         /* ... but not the next so many */
+    int32_t wary;         /* ... but not the next so many; negative: so many were since then */
+    int32_t caution;      /* how many that will be after the next one that takes too long */
+    int32_t slow;         /* groups in a row that were expected to take longer */
     pthread_mutex_t lock; /* guards the fields down to `ring` */
     bool mixed;           /* chunks were reported apart: the ring may be out of order */
     uint8_t *held;        /* [worlds] 1: a chunk that begins with it waits for its group */
@@ -151,6 +155,7 @@ hr_async *hr_async_new(hr_vec *vec, hr_pool *pool, hr_pace *pace) {
     async->pace = pace;
     async->generation = pool == NULL ? 0 : hr_pool_generation(pool);
     async->patience_ns = PATIENT_NS;
+    async->caution = WARY_LEAST;
     async->wanted = INT64_MAX;
     pthread_mutex_init(&async->lock, NULL);
     hr__word_init(&async->told);
@@ -263,12 +268,16 @@ static void plan_group(hr_async *async, group *part) {
     const int64_t n = part->count;
     part->chunk = async->pool == NULL ? n : hr_pace_chunk(async->pace, n, threads);
     part->left = n == 0 ? 0 : (n + part->chunk - 1) / part->chunk;
-    if (hr_pace_ns(async->pace, n) / threads >= async->patience_ns) {
-        async->wary = WARY;
-    } else if (async->wary > 0) {
+    const bool brief = hr_pace_ns(async->pace, n) / threads < async->patience_ns;
+    async->slow = brief ? 0 : (int32_t)hr_least(async->slow + 1, SURE);
+    if (async->slow == SURE) {
+        async->wary = WARY_LEAST;
+    } else if (async->wary > -WARY_MOST) {
         async->wary--;
+    } else {
+        async->caution = WARY_LEAST;
     }
-    part->whole = async->wary == 0;
+    part->whole = async->wary <= 0;
     for (int64_t place = 0; part->whole && place < n; place += part->chunk)
         async->held[world_at(part, place)] = 0;
 }
@@ -317,7 +326,10 @@ static void open_groups(hr_async *async) {
                 push_worlds(async, at, place, hr_least(place + at->chunk, at->count));
         async->mixed = true;
     }
-    if (async->mixed) async->wary = WARY;
+    if (async->mixed) {
+        async->wary = async->caution;
+        async->caution = (int32_t)hr_least(2 * async->caution, WARY_MOST);
+    }
     pthread_mutex_unlock(&async->lock);
 }
 
@@ -338,7 +350,7 @@ static void sort_ring(hr_async *async, int64_t n) {
  * it waits once for everything in flight, to bring it in order, where that is brief. */
 static bool are_finished(hr_async *async, int64_t n, uint32_t *seen) {
     pthread_mutex_lock(&async->lock);
-    const bool sorts = async->mixed && async->wary == 0;
+    const bool sorts = async->mixed && async->wary <= 0;
     const int64_t wanted = sorts ? async->in_flight : n;
     const bool enough = async->ready >= wanted;
     if (enough && sorts) sort_ring(async, n);
