@@ -164,6 +164,7 @@ hr_async *hr_async_new(hr_vec *vec, hr_pool *pool, hr_pace *pace) {
 
 void hr_async_set_patience(hr_async *async, int64_t nanoseconds) {
     async->patience_ns = nanoseconds;
+    async->slow = nanoseconds > 0 ? 0 : SURE - 1;
 }
 
 static void free_groups(group *first) {

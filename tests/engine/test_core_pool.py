@@ -175,7 +175,7 @@ def test_in_flight_equals_whole_steps(agents, threads, neighbours):
         fly(stepper, group)
         here = [w for w in here if w not in set(group.tolist())]
         if stepper.in_flight:
-            here += stepper.wait(int(rng.integers(1, stepper.in_flight + 1))).tolist()
+            here += list(stepper.wait(int(rng.integers(1, stepper.in_flight + 1))))
     assert sorted(here) == list(range(worlds))
     assert (taken == steps).all()
     for name in ("state", "rng", "obs", "rewards", "last_return", "elapsed"):
@@ -188,9 +188,9 @@ def test_serial_stepper_returns_in_order_of_submission():
     fly(stepper, [5, 2, 8])
     fly(stepper, [0])
     assert stepper.ready == 4
-    assert stepper.wait(3).tolist() == [5, 2, 8]
+    assert list(stepper.wait(3)) == [5, 2, 8]
     fly(stepper, [5])
-    assert stepper.wait(2).tolist() == [0, 5]
+    assert list(stepper.wait(2)) == [0, 5]
     assert stepper.in_flight == 0
 
 
@@ -199,9 +199,9 @@ def test_neighbours_return_in_order_of_submission_and_by_parts():
     fly(stepper, [6, 7, 8])
     fly(stepper, [0, 1, 2, 3])  # does not follow the 8 before it
     fly(stepper, [4, 5])  # does
-    assert stepper.wait(2).tolist() == [6, 7]
+    assert list(stepper.wait(2)) == [6, 7]
     fly(stepper, [6, 7])
-    assert stepper.wait(6).tolist() == [8, 0, 1, 2, 3, 4]
+    assert list(stepper.wait(6)) == [8, 0, 1, 2, 3, 4]
     with pytest.raises(CallOrderError, match="world 5 is in flight"):
         fly(stepper, [3, 4, 5])
     with pytest.raises(ValueError, match=r"worlds\[2\] is 9"):
@@ -209,7 +209,7 @@ def test_neighbours_return_in_order_of_submission_and_by_parts():
     with pytest.raises(ValueError, match=r"worlds\[1\] is 9"):
         fly(stepper, [8, 9])
     fly(stepper, [3, 4])
-    assert stepper.wait(5).tolist() == [5, 6, 7, 3, 4]
+    assert list(stepper.wait(5)) == [5, 6, 7, 3, 4]
     assert stepper.in_flight == 0
 
 
@@ -231,9 +231,9 @@ def test_slow_group_does_not_hold_up_the_rest():
     fly(slow_stepper, [0])
     for _ in range(20):
         fly(fast_stepper, range(8))
-        assert sorted(fast_stepper.wait(8).tolist()) == list(range(8))
+        assert sorted(fast_stepper.wait(8)) == list(range(8))
     assert fast.arrays["elapsed"].max() >= 1
-    assert slow_stepper.wait(1).tolist() == [0]
+    assert list(slow_stepper.wait(1)) == [0]
 
 
 def test_flight_rules():
@@ -262,9 +262,9 @@ def test_flight_rules():
         with pytest.raises(CallOrderError, match="in flight"):
             call()
     fly(stepper, [2])
-    assert sorted(stepper.wait(2).tolist()) == [2, 3]
+    assert sorted(stepper.wait(2)) == [2, 3]
     fly(stepper, [])
-    assert stepper.wait(0).tolist() == []
+    assert list(stepper.wait(0)) == []
     batch.core.step(None)
 
 
@@ -305,7 +305,7 @@ def test_forked_child_is_told_that_the_flight_is_not_its_own():
             status = 0 if "forked" in str(error) else 2
         finally:
             os._exit(status)
-    assert sorted(stepper.wait(8).tolist()) == list(range(8))
+    assert sorted(stepper.wait(8)) == list(range(8))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
@@ -367,7 +367,7 @@ def test_a_stepper_that_submits_excludes_other_steps():
     finally:
         hold.value = 0
         thread.join()
-    assert stepper.wait(1).tolist() == [0]
+    assert list(stepper.wait(1)) == [0]
     with pytest.raises(ValueError, match="worlds are 0 to 0"):
         fly(stepper, [7])
     assert batch.core.in_flight == 0
@@ -394,4 +394,4 @@ def test_waiting_hears_signals():
     finally:
         hold.value = 0
         signal.signal(signal.SIGALRM, before)
-    assert stepper.wait(1).tolist() == [0]
+    assert list(stepper.wait(1)) == [0]

@@ -35,6 +35,8 @@ __attribute__((visibility("default"))) _Atomic int32_t drift_violations;
 
 /* 1: steps wait until it is 0 again, and say 2 that they do. Set by tests. */
 __attribute__((visibility("default"))) _Atomic int32_t drift_hold;
+/* The only world that waits; negative: all do. */
+__attribute__((visibility("default"))) _Atomic int32_t drift_held_world = -1;
 
 static uint32_t draw(hr_rng *rng) {
     return (uint32_t)((rng->key ^ rng->counter++ * 0x9E3779B97F4A7C15u) >> 13);
@@ -47,7 +49,7 @@ static void step(const hr_batch *b, int64_t lo, int64_t hi) {
         uint32_t value = s->value * 1664525u + 1013904223u + draw(b->rng + w);
         int32_t ends = 0;
         if (s->dead) drift_violations++;
-        if (drift_hold) {
+        if (drift_hold && (drift_held_world < 0 || drift_held_world == w)) {
             for (drift_hold = 2; drift_hold;) {
             }
         }
