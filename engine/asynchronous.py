@@ -193,7 +193,7 @@ class Flight:
         self._stepper.close()
 
     def _parse_ids(self, env_ids: Any) -> tuple[Numbers, Numbers, Index]:
-        """(worlds, rows, index) that a caller names; the very ones handed out last where it is them."""
+        """(worlds, rows, index) that a caller names: where they are those handed out last, these."""
         rows = self._parse_rows(env_ids)
         worlds = worlds_of(rows, self._agents)
         handed = self._handed[0]
@@ -212,7 +212,7 @@ class Flight:
         rows = np.ascontiguousarray(rows, np.int64)
         total = self._all_rows.size
         neighbours = range_of(rows)
-        if neighbours is not None and 0 <= neighbours.start and neighbours.stop <= total:
+        if neighbours is not None and neighbours.start >= 0 and neighbours.stop <= total:
             if neighbours.start % self._agents or neighbours.stop % self._agents:
                 self._refuse_split_world()
             return neighbours

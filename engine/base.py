@@ -156,7 +156,7 @@ class BatchEnv(VectorEnv):
         Fewer only when fewer are in flight. Returns what `step` does, for these rows in
         ascending order; `infos["env_id"]` names them, int64 [k]. With `copy=False` and rows that
         follow each other, the arrays are views of `buffers`, valid until these rows are sent
-        again.
+        again, and `env_id` is one that cannot be written to.
         """
         if self._phase not in (READY, IN_FLIGHT):
             self._refuse("recv")

@@ -6,17 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ring.h"
 #include "waitword.h"
 
 #define PATIENT_NS 200000 /* a wait does not start on longer tasks while others work */
 #define SURE       8      /* so many groups in a row that seem slow are */
 #define WARY_LEAST 4      /* groups reported chunk by chunk after one that took too long, */
 #define WARY_MOST  256    /* ... and after many such */
-
-/* Neighbours: worlds [first, first + count). */
-typedef struct run {
-    int64_t first, count;
-} run;
 
 /* Worlds submitted together: one job, whose tasks are chunks of them. */
 typedef struct group {
@@ -47,45 +43,21 @@ struct hr_async {
     pthread_mutex_t lock; /* guards the fields down to `ring` */
     bool mixed;           /* chunks were reported apart: the ring may be out of order */
     uint8_t *held;        /* [worlds] 1: a chunk that begins with it waits for its group */
-    int64_t head;         /* oldest run's place in the ring */
-    int64_t runs;         /* in the ring */
-    int64_t ready;        /* finished worlds in the ring */
-    int64_t wanted;       /* the waiter is to be told when so many are */
-    run *ring;            /* [worlds] finished worlds in order of completion */
+    int64_t wanted;       /* the waiter is to be told when so many worlds are in the ring */
+    hr_ring ring;         /* finished worlds as they were reported */
     hr__word told;        /* changes when `wanted` is reached */
     _Atomic int32_t sleeper;
 };
 
-/* With the lock held: adds a run to the ring, or to the run before it. */
-static void push_run(hr_async *async, run part) {
-    const int64_t size = async->vec->worlds;
-    if (async->runs > 0) {
-        run *last = &async->ring[(async->head + async->runs - 1) % size];
-        if (last->first + last->count == part.first) {
-            last->count += part.count;
-            return;
-        }
-    }
-    async->ring[(async->head + async->runs++) % size] = part;
-}
-
-/* The longest run of neighbours that ids [n], n > 0, begin with. */
-static run first_run(const int64_t *ids, int64_t n) {
-    run part = {ids[0], 1};
-    while (part.count < n && ids[part.count] == part.first + part.count) part.count++;
-    return part;
-}
-
 /* With the lock held: reports the worlds `from` to `to` of a group. */
 static void push_worlds(hr_async *async, const group *part, int64_t from, int64_t to) {
-    async->ready += to - from;
     if (part->first >= 0) {
-        push_run(async, (run){part->first + from, to - from});
+        hr_ring_push(&async->ring, (hr_run){part->first + from, to - from});
         return;
     }
     while (from < to) {
-        const run next = first_run(part->ids + from, to - from);
-        push_run(async, next);
+        const hr_run next = hr_first_run(part->ids + from, to - from);
+        hr_ring_push(&async->ring, next);
         from += next.count;
     }
 }
@@ -108,7 +80,7 @@ static void finish_chunk(hr_async *async, group *part, int64_t from, int64_t to)
         push_worlds(async, part, from, to);
         async->mixed |= to - from < part->count;
     }
-    const bool tell = async->ready >= async->wanted;
+    const bool tell = async->ring.ready >= async->wanted;
     if (tell) {
         async->wanted = INT64_MAX;
         atomic_fetch_add(&async->told.value, 1);
@@ -128,7 +100,7 @@ static void step_task(void *arg, int64_t task, int worker) {
         vec->step(vec, part->first + from, part->first + to);
     } else {
         for (int64_t place = from; place < to;) { /* neighbours together */
-            const run next = first_run(part->ids + place, to - place);
+            const hr_run next = hr_first_run(part->ids + place, to - place);
             vec->step(vec, next.first, next.first + next.count);
             place += next.count;
         }
@@ -142,11 +114,10 @@ hr_async *hr_async_new(hr_vec *vec, hr_pool *pool, hr_pace *pace) {
     if (async == NULL) return NULL;
     async->away = calloc((size_t)vec->worlds, 1);
     async->held = calloc((size_t)vec->worlds, 1);
-    async->ring = calloc((size_t)vec->worlds, sizeof *async->ring);
-    if (async->away == NULL || async->held == NULL || async->ring == NULL) {
+    if (!hr_ring_init(&async->ring, vec->worlds) || async->away == NULL || async->held == NULL) {
+        free(async->ring.runs);
         free(async->away);
         free(async->held);
-        free(async->ring);
         free(async);
         return NULL;
     }
@@ -181,7 +152,7 @@ void hr_async_free(hr_async *async) {
     free_groups(async->spare);
     hr__word_destroy(&async->told);
     pthread_mutex_destroy(&async->lock);
-    free(async->ring);
+    free(async->ring.runs);
     free(async->held);
     free(async->away);
     free(async);
@@ -337,12 +308,12 @@ static void open_groups(hr_async *async) {
 /* With the lock held and everything in flight finished: the ring by number, from the n worlds on
  * that the oldest belongs to, so that from now on neighbours come together. */
 static void sort_ring(hr_async *async, int64_t n) {
-    const int64_t worlds = async->vec->worlds, oldest = async->ring[async->head].first;
+    const int64_t worlds = async->vec->worlds, oldest = async->ring.runs[async->ring.head].first;
     const int64_t start = oldest - oldest % n;
-    async->head = async->runs = 0;
+    hr_ring_clear(&async->ring);
     for (int64_t i = 0; i < worlds; i++) {
         const int64_t world = start + i < worlds ? start + i : start + i - worlds;
-        if (async->away[world]) push_run(async, (run){world, 1});
+        if (async->away[world]) hr_ring_push(&async->ring, (hr_run){world, 1});
     }
     async->mixed = false;
 }
@@ -353,7 +324,7 @@ static bool are_finished(hr_async *async, int64_t n, uint32_t *seen) {
     pthread_mutex_lock(&async->lock);
     const bool sorts = async->mixed && async->wary <= 0;
     const int64_t wanted = sorts ? async->in_flight : n;
-    const bool enough = async->ready >= wanted;
+    const bool enough = async->ring.ready >= wanted;
     if (enough && sorts) sort_ring(async, n);
     async->wanted = enough ? INT64_MAX : wanted;
     *seen = atomic_load(&async->told.value);
@@ -363,27 +334,17 @@ static bool are_finished(hr_async *async, int64_t n, uint32_t *seen) {
 
 int64_t hr_async_take(hr_async *async, int64_t *ids, int64_t n) {
     pthread_mutex_lock(&async->lock);
-    const run *head = &async->ring[async->head];
-    const int64_t first = n > 0 && head->count >= n ? head->first : -1;
-    if (first < 0 && ids == NULL) {
-        pthread_mutex_unlock(&async->lock);
-        return -1;
-    }
-    for (int64_t got = 0; got < n;) {
-        run *oldest = &async->ring[async->head];
-        const run part = {oldest->first, hr_least(oldest->count, n - got)};
+    const hr_run *oldest = &async->ring.runs[async->ring.head];
+    const int64_t first = n > 0 && oldest->count >= n ? oldest->first : -1;
+    const int64_t taken = first >= 0 || ids != NULL ? n : 0;
+    for (int64_t got = 0; got < taken;) {
+        const hr_run part = hr_ring_take(&async->ring, n - got);
         for (int64_t i = 0; first < 0 && i < part.count; i++) ids[got + i] = part.first + i;
         memset(async->away + part.first, 0, (size_t)part.count);
         got += part.count;
-        oldest->first += part.count;
-        oldest->count -= part.count;
-        if (oldest->count > 0) break;
-        async->runs--;
-        if (++async->head == async->vec->worlds) async->head = 0;
     }
-    async->ready -= n;
     pthread_mutex_unlock(&async->lock);
-    async->in_flight -= n;
+    async->in_flight -= taken;
     return first;
 }
 
@@ -430,7 +391,7 @@ int64_t hr_async_in_flight(const hr_async *async) { return async->in_flight; }
 int64_t hr_async_ready(hr_async *async) {
     if (is_forked(async)) return HR_ASYNC_FORKED;
     pthread_mutex_lock(&async->lock);
-    const int64_t ready = async->ready;
+    const int64_t ready = async->ring.ready;
     pthread_mutex_unlock(&async->lock);
     return ready;
 }

@@ -41,7 +41,8 @@ int64_t hr_async_submit(hr_async *async, int64_t first, const int64_t *ids, int6
  * at most hr_async_in_flight. */
 int64_t hr_async_wait(hr_async *async, int64_t n, int64_t timeout_ns);
 /* Takes the n worlds that were reported first, after hr_async_wait. Returns the first of them where
- * they are neighbours in order; else -1, and they are in ids [n]. ids NULL: takes neighbours only. */
+ * they are neighbours in order; else -1, and they are in ids [n]. ids NULL: takes neighbours only.
+ */
 int64_t hr_async_take(hr_async *async, int64_t *ids, int64_t n);
 /* Worlds submitted and not yet taken by hr_async_take. */
 int64_t hr_async_in_flight(const hr_async *async);

@@ -194,7 +194,7 @@ def test_halves_stay_halves(env: str, agents: int, copy: bool, named: bool) -> N
     vec.send(np.zeros(rows, int))
     steps = np.zeros(rows, int)
     for _ in range(40):
-        obs, rewards, _, _, infos = vec.recv()
+        _obs, rewards, _, _, infos = vec.recv()
         got = infos["env_id"]
         assert got.dtype == np.int64
         assert got.tolist() in (list(range(half)), list(range(half, rows)))

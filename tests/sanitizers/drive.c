@@ -169,7 +169,8 @@ typedef enum way { WHOLE, RANGES, SHARED, IN_FLIGHT, WAYS } way;
 static void send(hr_async *async, const int64_t *ids, int64_t n) {
     bool neighbours = n > 0;
     for (int64_t i = 1; i < n; i++) neighbours &= ids[i] == ids[0] + i;
-    if (hr_async_submit(async, neighbours ? ids[0] : -1, ids, n) != HR_ASYNC_OK) fail("submit", "worlds in flight");
+    if (hr_async_submit(async, neighbours ? ids[0] : -1, ids, n) != HR_ASYNC_OK)
+        fail("submit", "worlds in flight");
 }
 
 /* Half of the worlds as neighbours, three at a time; the others mixed, one by one and together. */
