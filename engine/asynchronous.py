@@ -193,7 +193,7 @@ class Flight:
         self._stepper.close()
 
     def _parse_ids(self, env_ids: Any) -> tuple[Numbers, Numbers, Index]:
-        """(worlds, rows, index) that a caller names: where they are those handed out last, these."""
+        """(worlds, rows, index) that a caller names: those handed out last where they are these."""
         rows = self._parse_rows(env_ids)
         worlds = worlds_of(rows, self._agents)
         handed = self._handed[0]
