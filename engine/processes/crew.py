@@ -34,9 +34,9 @@ START_SECONDS = 60.0  # that a worker has at least to import and make its enviro
 _CLOSE_SECONDS = 5.0  # that environments have to close themselves
 _LOOK_SECONDS = 0.05
 # How long who waits looks out before it sleeps, see Front: where each has a CPU of its own, as long
-# as it takes to sleep and be woken. Else the batch sleeps at once, and workers look out for as long as
-# the caller may need between two steps, yielding their CPU. But not where each hands in what it has
-# for itself: one that looks out goes first again, and others that wait for the CPU would starve.
+# as it takes to sleep and be woken. Else the batch sleeps at once, and workers look out for as long
+# as the caller may need between two steps, yielding their CPU. But not where each hands in what it
+# has for itself: one that looks out goes first again, and others that want the CPU would starve.
 _SPIN_NS = {True: (100_000, 100_000, 100_000), False: (0, 1_000, 50_000)}
 
 

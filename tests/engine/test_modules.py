@@ -34,7 +34,10 @@ def test_nothing_is_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     "name",
     ["builtins", "sys", "__main__", "no_such_module", "json.no", "sys.no", "", ".json", "a b"],
 )
-def test_what_has_no_files(name: str) -> None:
+def test_what_has_no_files(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    main = sys.modules["__main__"]  # a file where pytest was started by `python -m`
+    monkeypatch.delattr(main, "__file__", raising=False)
+    monkeypatch.setattr(main, "__spec__", None)
     assert files_of(name) is None
 
 
