@@ -14,9 +14,9 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from threading import Barrier, Thread
+from threading import Barrier, BrokenBarrierError, Thread
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from ..engine.cpus import available_cpus
 ENOUGH = 0.9  # share of the cores below which they give less
 SECONDS = 0.002  # of the chain alone; twice that on all cores
 EVERY = 1.0  # seconds from one look to the next: looking takes a hundredth of the time at most
+START_SECONDS = 1.0  # that threads have to start together
 LOOKS = 3  # that must find less, one after the other: a daemon's moment is no phase
 PATIENCE = 20.0  # seconds in all that are waited for a phase to end
 Clock = Callable[[], float]  # seconds, monotonic
@@ -63,13 +64,15 @@ class Probe:
 
         def work(at: int) -> None:
             if cpus:
-                os.sched_setaffinity(0, {cpus[at]})  # of this thread
-            barrier.wait()
+                with suppress(OSError):  # the CPU may have gone
+                    os.sched_setaffinity(0, {cpus[at]})  # of this thread
+            with suppress(BrokenBarrierError):  # where another could not start
+                barrier.wait(START_SECONDS)
             started = time.perf_counter()
             self._work(2)
             spans[at] = started, time.perf_counter()
 
-        threads = [Thread(target=work, args=(at,)) for at in range(self.cores)]
+        threads = [Thread(target=work, args=(at,), daemon=True) for at in range(self.cores)]
         for thread in threads:
             thread.start()
         for thread in threads:

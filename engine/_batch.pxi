@@ -413,7 +413,7 @@ cdef class AsyncStepper:
             raise MemoryError("no memory to keep worlds in flight")
         return result
 
-    def be_patient(self, int64_t nanoseconds):
+    def set_patience(self, int64_t nanoseconds):
         """Reports worlds together that are expected to take less; see flight.h. For tests."""
         self.check()
         hr_async_set_patience(self.stepper, nanoseconds)
@@ -470,13 +470,14 @@ cdef class AsyncStepper:
         finally:
             self.busy = False
         self.checked(got)
-        self.vec.flying -= n
         first = hr_async_take(self.stepper, NULL, n)
         if first >= 0:
+            self.vec.flying -= n
             return range(first, first + n)
         cdef cnp.npy_intp size = n
         cdef cnp.ndarray ids = cnp.PyArray_EMPTY(1, &size, cnp.NPY_INT64, 0)
         hr_async_take(self.stepper, <int64_t *>cnp.PyArray_DATA(ids), n)
+        self.vec.flying -= n
         return ids
 
     def close(self):

@@ -14,7 +14,7 @@ from ..engine.registration import registered
 from .build import RunWarning, hash_of, hash_of_file, refuse_other_source
 from .codec import Codec
 from .config import OBJECT, TrainConfig, configure, reject_unknown
-from .encoding import saved_divisors
+from .encoding import TensorError, saved_divisors
 from .environments import AnyVecEnv, default_rows, environments, name_of
 from .loggers import require_loggers
 from .policies import check_policy, lasting_policy, require_torch
@@ -156,6 +156,9 @@ def resumed(
         _warn_of_build(before, session.build_table())
         run.write_config(config, session.build_table())
         run.write_environment(Codec.of(vec))
+    except TensorError as error:
+        vec.close()
+        raise RunError(f"{run.checkpoint_path(step)} does not fit its run: {error}") from None
     except BaseException:
         vec.close()
         raise

@@ -1,7 +1,7 @@
 """Numbers of an observation as policies read them: integers are divided by the greatest that they
 can be, so that a grid of 0 and 1 and a picture of 0 to 255 alike go from 0 to 1.
 
-A policy keeps its divisors with its weights wherever they are not those of PLAIN, by which every
+A policy keeps its divisors with its weights wherever they are not the plain ones, by which every
 policy was trained before: so each goes on to read what it has learned from.
 """
 
@@ -14,12 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..engine.errors import ArgumentError
 from ..engine.spec import EnvSpec, FieldSpec
 
 GREATEST = 65535.0  # bounds beyond are mere limits, far from the numbers that are seen
 TENSOR = "obs.divisor"  # float32 [members of the observation], beside the weights
 
 Divisors = tuple[float, ...]  # of each member of the observation, in declared order
+
+
+class TensorError(ArgumentError):
+    """Tensors of another policy."""
 
 
 def divisors_of(spec: EnvSpec) -> Divisors:
@@ -42,9 +47,20 @@ def with_divisors(named: dict[str, Any], spec: EnvSpec, divisors: Divisors) -> d
 
 
 def saved_divisors(tensors: Mapping[str, NDArray[Any]], spec: EnvSpec) -> Divisors:
-    """Those that the weights were trained with."""
+    """Those that the weights were trained with.
+
+    Raises:
+        TensorError: they are of another observation.
+    """
     found = tensors.get(TENSOR)
-    return plain_divisors(spec) if found is None else tuple(found.astype(float).ravel().tolist())
+    if found is None:
+        return plain_divisors(spec)
+    if found.size != len(spec.obs_fields):
+        raise TensorError(
+            f"tensor {TENSOR!r} is {list(found.shape)}: expected [{len(spec.obs_fields)}], a "
+            "number for each member of the observation"
+        )
+    return tuple(found.astype(float).ravel().tolist())
 
 
 def _divisor(field: FieldSpec) -> float:

@@ -202,13 +202,13 @@ def acting(
     """
     tensors = run.load_policy(steps)
     plain = config.replace(device=device, actor_device=None, bf16=False, compile=False)
-    divisors = saved_divisors(tensors, spec)
-    policy = (
-        native_policy(config, spec, divisors)
-        if config.policy == "native"
-        else torch_policy(plain, spec, module, divisors)
-    )
     try:
+        divisors = saved_divisors(tensors, spec)
+        policy = (
+            native_policy(config, spec, divisors)
+            if config.policy == "native"
+            else torch_policy(plain, spec, module, divisors)
+        )
         weights = policy.from_tensors(tensors)
     except TensorError as error:
         file = run.checkpoint_path(steps) / POLICY

@@ -25,6 +25,7 @@ from ..engine.errors import ArgumentError
 from ..engine.spec import EnvSpec
 from . import _native, description, encoding
 from ._native import Net, Weights
+from .encoding import TensorError
 from .tiles import from_tiles, to_tiles
 
 Params = NDArray[np.float32]
@@ -37,10 +38,6 @@ VALUE_GAIN = 1.0
 MEMORY_GAIN = 1.0
 GATE_BIAS = (-4.0, 0.0)  # of the first and the last unit: they remember for different whiles
 MEMORIES = ("none", "mingru")
-
-
-class TensorError(ArgumentError):
-    """Tensors of another policy."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from ..engine.errors import ArgumentTypeError
+from ..engine.errors import ArgumentError, ArgumentTypeError
 from ..engine.processes.leaves import Leaf, assemble, leaves_of
 from ..engine.spec import EnvSpec, FieldSpec
 
@@ -134,7 +134,17 @@ class SpaceCodec:
             if part.elements is not None:
                 value = value.reshape(len(rows), math.prod(value.shape[1:]))[:, part.elements]
             structs[part.field] = value - part.start if np.any(part.start) else value
+            if value.dtype.kind in "iu" and value.dtype.itemsize > 4:
+                self._check_held(part, value, structs[part.field])
         return structs
+
+    def _check_held(self, part: _Part, value: NDArray[Any], held: NDArray[Any]) -> None:
+        """ArgumentError where a whole number was lost: its space does not allow it."""
+        if held.dtype.kind == "i" and np.any(lost := held != value - part.start):
+            raise ArgumentError(
+                f"{self._names[part.leaf]} is {value[lost][0]}, outside of its space "
+                f"{self._leaves[part.leaf].space}"
+            )
 
     def unpack(self, structs: NDArray[Any]) -> Any:
         """A batch [k, ...] of the space from structs [k]."""

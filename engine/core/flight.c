@@ -23,6 +23,7 @@ typedef struct group {
     int64_t first;        /* of neighbours; -1: they are those of `ids` */
     int64_t left;         /* chunks that are not finished; guarded by the owner's lock */
     bool whole;           /* its worlds are reported together; likewise */
+    int64_t since;        /* when it was submitted, ns */
     int64_t capacity;     /* of `ids` */
     int64_t ids[];
 } group;
@@ -270,6 +271,7 @@ int64_t hr_async_submit(hr_async *async, int64_t first, const int64_t *ids, int6
     part->next = NULL;
     part->count = n;
     part->first = first;
+    part->since = hr__now_ns();
     plan_group(async, part);
     part->job = (hr_job){.fn = step_task, .arg = part, .tasks = part->left};
     async->in_flight += n;
@@ -286,19 +288,23 @@ int64_t hr_async_submit(hr_async *async, int64_t first, const int64_t *ids, int6
     return HR_ASYNC_OK;
 }
 
-/* The waiter has been held up for too long: what is finished of groups that were to be whole is
- * reported, and the rest as it comes. */
-static void open_groups(hr_async *async) {
+/* What is finished of groups that were to be whole is reported, and the rest as it comes: of those
+ * that were submitted before a time and are finished in part, though other groups go on, or of all,
+ * where the waiter has been held up for too long. */
+static void open_groups(hr_async *async, bool all, int64_t before) {
     pthread_mutex_lock(&async->lock);
+    bool opened = all && async->mixed;
     for (group *at = async->live; at != NULL; at = at->next) {
         if (!at->whole || at->left == 0) continue;
+        if (!all && (at->since > before || at->left == at->job.tasks)) continue;
+        opened = true;
         at->whole = false;
         for (int64_t place = 0; place < at->count; place += at->chunk)
             if (async->held[world_at(at, place)])
                 push_worlds(async, at, place, hr_least(place + at->chunk, at->count));
         async->mixed = true;
     }
-    if (async->mixed) {
+    if (opened) {
         async->wary = async->caution;
         async->caution = (int32_t)hr_least(2 * async->caution, WARY_MOST);
     }
@@ -366,6 +372,8 @@ int64_t hr_async_wait(hr_async *async, int64_t n, int64_t timeout_ns) {
     const int64_t start = hr__now_ns();
     const int64_t spin_ns = async->pool == NULL ? 0 : hr_pool_spin(async->pool);
     int64_t slice_ns = 2 * hr_least(async->patience_ns, timeout_ns / 2);
+    const int64_t late_ns = 2 * hr_least(async->patience_ns, INT64_MAX / 4);
+    if (!is_forked(async)) open_groups(async, false, start - late_ns);
     for (;;) {
         uint32_t seen;
         if (is_forked(async)) return HR_ASYNC_FORKED;
@@ -378,7 +386,7 @@ int64_t hr_async_wait(hr_async *async, int64_t n, int64_t timeout_ns) {
             hr__word_wait(&async->told, seen, left);
             atomic_store(&async->sleeper, 0);
         } else if (slice_ns < timeout_ns) {
-            open_groups(async);
+            open_groups(async, true, 0);
             slice_ns = timeout_ns;
         } else if (!help(async, true)) {
             return 0;

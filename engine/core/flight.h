@@ -1,8 +1,8 @@
 /* Worlds in flight: stepped in any order, whichever are ready first.
  *
  * Worlds that are submitted together are reported together, in that order, where they are expected
- * to take less than 0.2 ms: neighbours then stay neighbours. Slower ones, and those that a wait
- * has been held up by for twice as long, are reported as they finish.
+ * to take less than 0.2 ms: neighbours then stay neighbours. Slower ones, and those that are not
+ * finished after twice as long, are reported as they finish.
  *
  * How work is cut, and what is reported together, depends on the measured cost of a world; results
  * never do.
@@ -37,8 +37,8 @@ void hr_async_set_patience(hr_async *async, int64_t nanoseconds);
  * first world that does not exist or is in flight, or another HR_ASYNC_ code; nothing is started
  * then. */
 int64_t hr_async_submit(hr_async *async, int64_t first, const int64_t *ids, int64_t n);
-/* Waits until n worlds are finished. Returns n; 0 when the time is up first; HR_ASYNC_FORKED. n is
- * at most hr_async_in_flight. */
+/* Waits until n worlds are finished. Returns n; 0 when the time is up first; HR_ASYNC_FORKED. 0 < n
+ * <= hr_async_in_flight. */
 int64_t hr_async_wait(hr_async *async, int64_t n, int64_t timeout_ns);
 /* Takes the n worlds that were reported first, after hr_async_wait. Returns the first of them where
  * they are neighbours in order; else -1, and they are in ids [n]. ids NULL: takes neighbours only.
@@ -46,7 +46,7 @@ int64_t hr_async_wait(hr_async *async, int64_t n, int64_t timeout_ns);
 int64_t hr_async_take(hr_async *async, int64_t *ids, int64_t n);
 /* Worlds submitted and not yet taken by hr_async_take. */
 int64_t hr_async_in_flight(const hr_async *async);
-/* Worlds that a wait would get without waiting; HR_ASYNC_FORKED. */
+/* Worlds that were reported and not taken; HR_ASYNC_FORKED. */
 int64_t hr_async_ready(hr_async *async);
 
 #endif /* HEADRACE_FLIGHT_H */

@@ -27,8 +27,8 @@
  * padding: a compiler error says so, and at which member. Write the common subset of C11 and
  * C++20: no compound literals, no variable-length arrays, explicit casts.
  *
- * Speed: while the State is at most 256 bytes, one agent acts, and step has neither loops
- * with an unknown count nor branches that choose() by ?: cannot replace, the compiler steps
+ * Speed: while the State is at most 64 (or 128 or 256) bytes, one agent acts, step has neither
+ * loops with an unknown count nor branches that choose() by ?: cannot replace, the compiler steps
  * several worlds in one instruction. The functions of headrace/math.h and headrace/random.h
  * fit into such a step; libm's sinf does not. HR_UNROLL before a short loop writes it out. Let
  * the members of the State have one type, and the last one be read by step: gaps cost speed.

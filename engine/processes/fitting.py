@@ -56,6 +56,8 @@ def fitted(value: NDArray[Any], dtype: np.dtype, name: str) -> NDArray[Any]:
         raise ArgumentTypeError(
             f"{name} is {_short(value.tolist())}: its space has {dtype}"
         ) from None
+    if dtype.kind == "f":
+        return converted
     wrong = np.asarray(converted != value, np.bool_)
     if wrong.any():
         at, element = _first(wrong, value)
@@ -79,7 +81,7 @@ def refuse_outside(value: NDArray[Any], bounds: Bounds, name: str) -> None:
 def number(value: Any, name: str) -> float:
     """`value`, where it is one number; ArgumentTypeError where it is not."""
     shape = getattr(value, "shape", ())
-    if not (shape or isinstance(value, (str, bytes)) or np.iscomplexobj(value)):
+    if not (shape or isinstance(value, (str, bytes, list, tuple)) or np.iscomplexobj(value)):
         try:
             return float(value)
         except (TypeError, ValueError, OverflowError):

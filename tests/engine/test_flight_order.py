@@ -33,7 +33,7 @@ class Held:
     def __init__(self, patience: int, agents: int = 1) -> None:
         self.batch = Batch(WORLDS, AGENTS=agents)
         self.stepper = _core.AsyncStepper(self.batch.core, _core.Pool(2))
-        self.stepper.be_patient(patience)
+        self.stepper.set_patience(patience)
         library = ctypes.CDLL(self.batch.library.path)
         self._hold = ctypes.c_int32.in_dll(library, "drift_hold")
         self._which = ctypes.c_int32.in_dll(library, "drift_held_world")
@@ -104,6 +104,22 @@ def test_a_group_that_is_held_up_holds_up_no_other() -> None:
     assert held.stepper.wait(HALF) == FIRST
 
 
+def test_what_is_ready_of_a_group_that_takes_too_long_comes_though_others_are_quick() -> None:
+    held = Held(1_000_000)
+    seen: set[int] = set()
+    with held.holding(0):
+        held.send(FIRST)
+        held.until_held()
+        got = list(SECOND)
+        for _ in range(200):
+            held.send(got)
+            got = list(held.stepper.wait(HALF))
+            seen |= set(got)
+            time.sleep(0.001)
+        assert set(range(5, WORLDS)) <= seen  # all but the chunk of world 0
+        assert not seen & set(range(5))
+
+
 @pytest.mark.parametrize("patience", [0, 1_000_000])
 def test_a_group_that_takes_too_long_comes_back_as_it_is_ready(patience: int) -> None:
     """At once where no group is taken for brief, else after a while."""
@@ -126,7 +142,7 @@ def test_neighbours_find_together_again() -> None:
         held.until_held()
         got = held.stepper.wait(HALF)
         assert 0 not in got
-        held.stepper.be_patient(ALWAYS)
+        held.stepper.set_patience(ALWAYS)
     for _ in range(20):
         held.send(got)
         got = held.stepper.wait(HALF)
@@ -140,7 +156,7 @@ def test_neighbours_find_together_again() -> None:
 def test_closing_waits_for_groups_in_flight(patience: int) -> None:
     batch = Batch(WORLDS, WORK=20_000)
     stepper = _core.AsyncStepper(batch.core, _core.Pool(3))
-    stepper.be_patient(patience)
+    stepper.set_patience(patience)
     for group in (FIRST, SECOND):
         stepper.submit(group)
     stepper.close()
@@ -189,7 +205,7 @@ def test_ranges_are_checked() -> None:
 def test_halves_stay_halves(env: str, agents: int, copy: bool, named: bool) -> None:
     rows, half = 1200, 600
     vec = make_vec(env, rows, threads=3, batch_size=half, copy=copy)
-    vec._flight._stepper.be_patient(ALWAYS)
+    vec._flight._stepper.set_patience(ALWAYS)
     vec.reset(seed=0)
     vec.send(np.zeros(rows, int))
     steps = np.zeros(rows, int)
@@ -208,7 +224,7 @@ def test_halves_stay_halves(env: str, agents: int, copy: bool, named: bool) -> N
 
 def test_parts_that_were_named_come_back_as_views_where_they_are_neighbours() -> None:
     vec = make_vec("cartpole", 1000, threads=2, batch_size=200, copy=False)
-    vec._flight._stepper.be_patient(ALWAYS)
+    vec._flight._stepper.set_patience(ALWAYS)
     vec.reset(seed=0)
     for start in (600, 0, 300):
         vec.send(np.ones(200, int), np.arange(start, start + 200))

@@ -57,6 +57,7 @@ FITTING: list[tuple[spaces.Space, Any, Any]] = [
     (FLOATS, np.array([0.1, 1e300]), [np.float32(0.1), np.inf]),
     (FLOATS, [1, 2**24 + 1], [1.0, 2.0**24]),
     (FLOATS, np.array([np.nan, 0]), [np.nan, 0.0]),
+    (FLOATS, np.array([0.1, 2], object), [np.float32(0.1), 2.0]),
     (CHOICE, 3, 3),
     (CHOICE, np.int32(1), 1),
     (CHOICE, np.array(2), 2),
@@ -137,6 +138,7 @@ REWARDS = [
     (np.ones(1), r"the reward is an array of shape \(1,\): expected one number"),
     (np.ones((2, 2)), r"the reward is an array of shape \(2, 2\): expected one number"),
     ([1.0], r"the reward is \[1.0\]: expected one number"),
+    ([1.0, [2.0]], r"the reward is \[1.0, \[2.0\]\]: expected one number"),
 ]
 
 

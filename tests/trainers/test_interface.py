@@ -11,6 +11,7 @@ import pytest
 from gymnasium import spaces
 
 import headrace
+from headrace.engine.errors import ArgumentError
 from headrace.trainers import interface
 from headrace.trainers.codec import Codec
 from headrace.trainers.inference import load_policy
@@ -100,3 +101,14 @@ def test_a_file_that_is_cut_short_is_refused():
     file.write_text(file.read_text()[:100])
     with pytest.raises(RunError, match=r"environment\.json is damaged: "):
         load_policy(run)
+
+
+def test_whole_numbers_that_a_narrower_dtype_loses_are_refused():
+    codec = pythonic(spaces.Dict(far=spaces.Box(0, 1000, (2,), np.int64)))
+    rows = np.array([1])
+    kept = codec.pack({"far": np.array([[0, 2**40], [7, 1000]])}, rows)
+    assert kept.view(np.int32).tolist() == [[7, 1000]]
+    with pytest.raises(
+        ArgumentError, match=r"far is 5000000000, outside of its space Box\(0, 1000"
+    ):
+        codec.pack({"far": np.array([[0, 0], [5_000_000_000, 1]])}, rows)

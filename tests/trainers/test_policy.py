@@ -12,7 +12,7 @@ from rollouts import mask_tiles
 
 from headrace.engine.errors import ArgumentError
 from headrace.trainers import _native, encoding
-from headrace.trainers.policy import PolicySpec, seed_key
+from headrace.trainers.policy import PolicySpec, TensorError, seed_key
 from headrace.trainers.tiles import from_tiles, to_tiles
 
 LEVELS = ["base", "v3", "v4"]
@@ -241,6 +241,10 @@ def test_policies_read_on_what_they_were_trained_with():
         policy = PolicySpec.from_env(grid, divisors=encoding.saved_divisors(saved, grid))
         policy.from_tensors(saved)
         np.testing.assert_allclose(from_tiles(policy.net.encode(structs), 1), number, rtol=1e-6)
+    fields = [naive.field(name, "uint8", (4,), low=0, high=3) for name in ("grid", "other")]
+    two = spec(fields, action)
+    with pytest.raises(TensorError, match=r"'obs.divisor' is \[1\]: expected \[2\], a number for"):
+        encoding.saved_divisors(tensors, two)
     with pytest.raises(ArgumentError, match=r"trained on observations divided by \[255.0\]"):
         new.from_tensors(old)
 
