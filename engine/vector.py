@@ -182,7 +182,7 @@ class VecEnv(BatchEnv):
         """
         if self._phase != READY or self._blocked:
             self._refuse("step")
-        ended = self._step_all(actions)
+        ended = -1 if actions is None else self._step_all(actions)
         if ended < 0:
             self._read(actions, None)
             ended = self._step_all()

@@ -88,6 +88,10 @@ def _module(config: TrainConfig, spec: EnvSpec, given: Any) -> Any:
         given = class_in(config.policy)
     if isinstance(given, nn.Module):
         return given
+    if inspect.isclass(given) and not issubclass(given, nn.Module):
+        raise ConfigError(
+            f"policy {config.policy} is a class of {given.__module__!r} that is no torch.nn.Module"
+        )
     made = given(spec.single_observation_space, spec.single_action_space)
     if not isinstance(made, nn.Module):
         raise ConfigError(

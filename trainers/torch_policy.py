@@ -207,13 +207,15 @@ class TorchPolicy:
 
     def _check_module(self) -> None:
         """One row through the module, whose shapes must fit."""
+        name = type(self.module).__name__
+        if type(self.module).forward is nn.Module.forward:
+            raise ArgumentError(f"policy {name} has no forward: define forward(self, obs)")
         raw = torch.zeros((2, self.env.obs_dtype.itemsize), dtype=torch.uint8, device=self.device)
         state = torch.zeros((2, self.state_size), device=self.device)
         counted = FlopCounterMode(display=False)
         with torch.no_grad(), acting_mode(self.module), counted as counter:
             found = self._called(self.module, self.encode(raw), state)
         self._flops = counter.get_total_flops() / len(raw)  # of one row forward
-        name = type(self.module).__name__
         wanted = [("outputs", (2, self.outputs)), ("value", (2,))]
         if self.state_size:
             wanted.append(("state", (2, self.state_size)))

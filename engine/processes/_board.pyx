@@ -14,7 +14,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 cimport numpy as cnp
 import numpy as np
 
-from .fitting import number
+from .fitting import flag, number
 from .signatures import five_of
 
 cnp.import_array()

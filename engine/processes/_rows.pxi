@@ -48,7 +48,7 @@ cdef class RowWriter:
         if not self.copied(row, obs):
             self.write(row, obs)
         self.rewards[row] = number_of(reward)
-        over, cut = truth(terminated), truth(truncated)
+        over, cut = truth(terminated, "terminated"), truth(truncated, "truncated")
         self.terminated[row], self.truncated[row] = over, cut
         return over or cut
 
@@ -84,8 +84,8 @@ cdef inline double number_of(reward) except? -1.0:
     return number(reward, "the reward")
 
 
-cdef inline bint truth(flag) except *:
-    return flag is True or (flag is not False and bool(flag))
+cdef inline bint truth(value, name) except *:
+    return value is True or (value is not False and flag(value, name))
 
 
 cdef class RowStepper:

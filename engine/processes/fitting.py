@@ -90,6 +90,16 @@ def number(value: Any, name: str) -> float:
     raise ArgumentTypeError(f"{name} is {what}: expected one number")
 
 
+def flag(value: Any, name: str) -> bool:
+    """`value`, where it is a boolean, or 0 or 1; ArgumentTypeError where it is not."""
+    if isinstance(value, (bool, int, float, np.generic)) or getattr(value, "shape", None) == ():
+        if np.asarray(value).dtype.kind in "biuf" and value in (0, 1):
+            return bool(value)
+    shape = getattr(value, "shape", ())
+    what = f"an array of shape {shape}" if shape else _short(value)
+    raise ArgumentTypeError(f"{name} is {what}: expected True or False")
+
+
 def _first(wrong: NDArray[np.bool_], values: NDArray[Any]) -> tuple[str, Any]:
     """(where it is, what it is) of the first element that is wrong."""
     index = np.unravel_index(int(np.argmax(wrong)), wrong.shape)

@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from ..errors import ArgumentError, ArgumentTypeError, kind_of
 from .description import Description
-from .fitting import number
+from .fitting import flag, number
 from .frames import frame_skip
 from .leaves import reader, writer
 from .memory import Memory
@@ -179,8 +179,11 @@ class ParallelWorld:
         for agent in actions:
             row = row_of[agent]
             self._rewards[row] = number(rewards.get(agent, 0.0), f"the reward of agent {agent!r}")
-            self._terminated[row] = terminated.get(agent, False)
-            self._truncated[row] = truncated.get(agent, False)
+            for told, of, name in (
+                (self._terminated, terminated, "terminated"),
+                (self._truncated, truncated, "truncated"),
+            ):
+                told[row] = flag(of.get(agent, False), f"{name} of agent {agent!r}")
         self._show(obs)
         return not self.env.agents, self._by_row(infos)
 

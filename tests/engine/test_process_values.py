@@ -27,20 +27,28 @@ class Given(gymnasium.Env):
 
     action_space = spaces.Discrete(2)
 
-    def __init__(self, space: spaces.Space, obs: Any, reward: Any = 0.0) -> None:
-        self.observation_space, self.obs, self.reward = space, obs, reward
+    def __init__(
+        self, space: spaces.Space, obs: Any, reward: Any = 0.0, flags: Any = (False, False)
+    ) -> None:
+        self.observation_space, self.obs, self.reward, self.flags = space, obs, reward, flags
         space.seed(0)
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
         return self.observation_space.sample(), {}
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        return self.obs, self.reward, False, False, {}
+        return self.obs, self.reward, *self.flags, {}
 
 
-def live(space: spaces.Space, obs: Any, reward: Any = 0.0, executor: str = "serial") -> Any:
+def live(
+    space: spaces.Space,
+    obs: Any,
+    reward: Any = 0.0,
+    executor: str = "serial",
+    flags: Any = (False, False),
+) -> Any:
     """Observation, rewards, ... of one step of two environments."""
-    vec = headrace.make_vec(lambda: Given(space, obs, reward), 2, executor=executor)
+    vec = headrace.make_vec(lambda: Given(space, obs, reward, flags), 2, executor=executor)
     try:
         vec.reset(seed=0)
         return vec.step([0, 0])
@@ -146,6 +154,28 @@ REWARDS = [
 def test_other_rewards_are_refused(reward: Any, message: str) -> None:
     with pytest.raises(headrace.HeadraceError, match=message):
         live(BOX, np.zeros(2, np.uint8), reward)
+
+
+@pytest.mark.parametrize("said", [True, np.True_, 1, 1.0, np.int8(1), np.array(True)])
+def test_a_truth_is_a_flag(said: Any) -> None:
+    *_, terminated, truncated, _ = live(BOX, np.zeros(2, np.uint8), flags=(False, said))
+    assert (terminated.tolist(), truncated.tolist()) == ([False, False], [True, True])
+
+
+FLAGS = [
+    (None, "terminated is None: expected True or False"),
+    ("no", "terminated is 'no': expected True or False"),
+    (2, "terminated is 2: expected True or False"),
+    (np.nan, "terminated is nan: expected True or False"),
+    ([True], r"terminated is \[True\]: expected True or False"),
+    (np.array([True, False]), r"terminated is an array of shape \(2,\): expected True or False"),
+]
+
+
+@pytest.mark.parametrize(("said", "message"), FLAGS)
+def test_other_flags_are_refused(said: Any, message: str) -> None:
+    with pytest.raises(headrace.HeadraceError, match=message):
+        live(BOX, np.zeros(2, np.uint8), flags=(said, False))
 
 
 def test_a_worker_names_the_environment_in_one_sentence() -> None:

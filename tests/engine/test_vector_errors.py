@@ -108,6 +108,8 @@ ACTIONS: list[tuple[tuple[str, dict[str, Any]], Any, type[Exception], str]] = [
         r"actions\[1\] is 9223372036854775808",
     ),
     (CARTPOLE, np.array([0, 1, 5], ">i8"), ValueError, r"actions\[2\] is 5"),
+    (CARTPOLE, None, HeadraceError, "actions"),
+    (MIXED, None, TypeError, "actions is None"),
     ((WALK, {}), [[0, 0], [2, 2], [0, 0]], ValueError, r"actions\[1, 1\] is 2: .* 0 to 1"),
     ((WALK, {}), [0, 0, 0], ValueError, r"expected \(3, 2\)"),
     (CONTINUOUS, [[0, 0], [0, np.nan], [0, 0]], ValueError, r"actions\[1, 1\] is NaN"),

@@ -315,6 +315,13 @@ def test_what_makes_no_module_is_named():
     config = TrainConfig(env="x", policy="object:thing")
     with pytest.raises(ConfigError, match="made a int: expected a torch"):
         policies.torch_policy(config, spec_of("cartpole"), lambda obs, act: 3)
+    with pytest.raises(ConfigError, match=r"object:thing is a class .* no torch.nn.Module"):
+        policies.torch_policy(config, spec_of("cartpole"), dict)
+
+
+def test_a_module_without_forward_is_named():
+    with pytest.raises(ArgumentError, match="policy Module has no forward"):
+        TorchPolicy(spec_of("cartpole"), torch.nn.Module())
 
 
 # ---- building blocks --------------------------------------------------------------------------

@@ -112,7 +112,7 @@ def test_parameters_reach_the_environment(point):
     assert window["env/steps_taken"] == 7.0
     with pytest.raises(HeadraceError, match="sped"):
         headrace.train(point, steps=20_000, params={"sped": 1})
-    with pytest.raises(ConfigError, match="copy is no parameter of an environment"):
+    with pytest.raises(ConfigError, match="point has no copy: its parameters are speed"):
         headrace.train(point, steps=20_000, params={"copy": 1})
 
 
