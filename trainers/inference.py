@@ -104,6 +104,10 @@ class LoadedPolicy:
         arrays = self._held(arrays, counts, single)
         if rows == 0:
             return self._codec.actions(np.zeros((0, len(self._policy.heads)), np.int32))
+        if not counts.all():  # nobody looks at what the others show
+            arrays = [
+                np.where(_beside(counts, array), array, array.dtype.type(0)) for array in arrays
+            ]
         raw = self._codec.pack(assemble(self.observation_space, arrays))
         before = self._before(state, episode_start, rows, single)
         allowed = self._allowed(mask, counts, single)

@@ -40,6 +40,7 @@ class _Part:
     leaf: int  # number of the leaf
     elements: slice | None  # of the flattened leaf; None: the whole leaf in its own shape
     start: Any  # subtracted on the way in, added on the way out: the first value of a choice
+    bounded: bool = False  # whole numbers of a Box: what the field cannot hold is refused
 
 
 class SpaceCodec:
@@ -101,7 +102,9 @@ class SpaceCodec:
                 part = _Part(f"{name}.{k}", at, slice(k, k + 1), starts.reshape(-1)[k])
                 self._add(part, "int32", (1,), choices=int(count))
         else:
-            self._add(_Part(name, at, None, 0), _held(leaf), leaf.shape, **_bounds(space))
+            held = _held(leaf)
+            bounded = leaf.dtype.kind in "iu" and held == "int32"
+            self._add(_Part(name, at, None, 0, bounded), held, leaf.shape, **_bounds(space))
 
     def _add_action(self, at: int, leaf: Leaf, name: str) -> None:
         space = leaf.space
@@ -134,13 +137,13 @@ class SpaceCodec:
             if part.elements is not None:
                 value = value.reshape(len(rows), math.prod(value.shape[1:]))[:, part.elements]
             structs[part.field] = value - part.start if np.any(part.start) else value
-            if value.dtype.kind in "iu" and value.dtype.itemsize > 4:
+            if part.bounded and value.dtype.itemsize > 4:
                 self._check_held(part, value, structs[part.field])
         return structs
 
     def _check_held(self, part: _Part, value: NDArray[Any], held: NDArray[Any]) -> None:
         """ArgumentError where a whole number was lost: its space does not allow it."""
-        if held.dtype.kind == "i" and np.any(lost := held != value - part.start):
+        if np.any(lost := held != value):
             raise ArgumentError(
                 f"{self._names[part.leaf]} is {value[lost][0]}, outside of its space "
                 f"{self._leaves[part.leaf].space}"

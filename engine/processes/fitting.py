@@ -92,10 +92,10 @@ def number(value: Any, name: str) -> float:
 
 def flag(value: Any, name: str) -> bool:
     """`value`, where it is a boolean, or 0 or 1; ArgumentTypeError where it is not."""
-    if isinstance(value, (bool, int, float, np.generic)) or getattr(value, "shape", None) == ():
-        if np.asarray(value).dtype.kind in "biuf" and value in (0, 1):
-            return bool(value)
     shape = getattr(value, "shape", ())
+    single = isinstance(value, (bool, int, float, np.ndarray, np.generic)) and shape == ()
+    if single and np.asarray(value).dtype.kind in "biuf" and value in (0, 1):
+        return bool(value)
     what = f"an array of shape {shape}" if shape else _short(value)
     raise ArgumentTypeError(f"{name} is {what}: expected True or False")
 
