@@ -40,7 +40,7 @@ class _Part:
     leaf: int  # number of the leaf
     elements: slice | None  # of the flattened leaf; None: the whole leaf in its own shape
     start: Any  # subtracted on the way in, added on the way out: the first value of a choice
-    bounded: bool = False  # whole numbers of a Box: what the field cannot hold is refused
+    narrowed: bool = False  # the field holds less than the leaf: what it loses is refused
 
 
 class SpaceCodec:
@@ -103,8 +103,8 @@ class SpaceCodec:
                 self._add(part, "int32", (1,), choices=int(count))
         else:
             held = _held(leaf)
-            bounded = leaf.dtype.kind in "iu" and held == "int32"
-            self._add(_Part(name, at, None, 0, bounded), held, leaf.shape, **_bounds(space))
+            narrowed = held == "int32" and not np.can_cast(leaf.dtype, np.int32)
+            self._add(_Part(name, at, None, 0, narrowed), held, leaf.shape, **_bounds(space))
 
     def _add_action(self, at: int, leaf: Leaf, name: str) -> None:
         space = leaf.space
@@ -137,7 +137,7 @@ class SpaceCodec:
             if part.elements is not None:
                 value = value.reshape(len(rows), math.prod(value.shape[1:]))[:, part.elements]
             structs[part.field] = value - part.start if np.any(part.start) else value
-            if part.bounded and value.dtype.itemsize > 4:
+            if part.narrowed:
                 self._check_held(part, value, structs[part.field])
         return structs
 

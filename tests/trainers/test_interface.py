@@ -104,6 +104,9 @@ def test_a_file_that_is_cut_short_is_refused():
 
 
 def test_whole_numbers_that_a_narrower_dtype_loses_are_refused():
+    unsigned = pythonic(spaces.Box(0, 1000, (1,), np.uint32))
+    with pytest.raises(ArgumentError, match=r"is 4000000000, outside of its space Box\(0, 1000"):
+        unsigned.pack(np.array([[4_000_000_000]], np.uint32), np.array([0]))
     codec = pythonic(spaces.Dict(far=spaces.Box(0, 1000, (2,), np.int64)))
     rows = np.array([1])
     kept = codec.pack({"far": np.array([[0, 2**40], [7, 1000]])}, rows)
