@@ -1,5 +1,5 @@
 """Native policies: an MLP over the encoded observation, its heads, its parameters by name; and
-an MLP with a memory behind its hidden layers (a MinGRU, nn.py has it in torch).
+an MLP with a memory behind its hidden layers (a MinGRU, nn/memory.py has it in torch).
 
 Encoding, the same everywhere: float32 as it is, integers divided by the greatest that they can be
 (encoding.py), discrete values one-hot, members of Obs concatenated in declared order. Where

@@ -1,6 +1,6 @@
 """Torch policies: any module that maps encoded observations to outputs and a value.
 
-What a module looks like is in nn.py. Here it gets its observations, its actions are drawn (by
+What a module looks like is in nn/. Here it gets its observations, its actions are drawn (by
 the native kernels, so that draws belong to (seed, row, step) as those of native policies do),
 and its weights travel from learner to actor and to disk.
 """

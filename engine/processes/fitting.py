@@ -27,7 +27,7 @@ def bounds_of(space: spaces.Space) -> Bounds | None:
     return low, low + count - 1
 
 
-def as_array(value: Any, name: str) -> NDArray[Any]:
+def array_of(value: Any, name: str) -> NDArray[Any]:
     """`value` as NumPy has it; ArgumentError for a ragged list."""
     try:
         return np.asarray(value)

@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium import spaces
 
 from ..errors import ArgumentError, ArgumentTypeError, kind_of
-from .fitting import as_array, bounds_of, fitted, refuse_outside
+from .fitting import array_of, bounds_of, fitted, refuse_outside
 
 _INTEGERS = {int, np.int64}
 _PLAIN = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
@@ -129,7 +129,7 @@ def _leaf_writer(space: spaces.Space, array: np.ndarray, name: str) -> Callable[
 
     def write(row: int, value: Any) -> None:
         if type(value) is not np.ndarray:
-            value = as_array(value, name)
+            value = array_of(value, name)
         if value.shape != shape:
             raise ArgumentError(f"{name} has shape {value.shape}: its space has {shape}")
         if value.dtype is not dtype:

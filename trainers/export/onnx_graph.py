@@ -248,7 +248,7 @@ def _product(graph: Graph, x: str, weight: Floats, bias: Floats | None) -> str:
 
 
 def _cell(graph: Graph, cell: Cell, given: str, state: str) -> tuple[str, str]:
-    """(output, state after) of a step; formulas as in nn.py."""
+    """(output, state after) of a step; formulas as in nn/memory.py."""
     make = {"mingru": _mingru, "gru": _gru, "lstm": _lstm}[cell.kind]
     return make(graph, cell, given, state)
 
