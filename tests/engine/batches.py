@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,3 +84,17 @@ def rollout(vec: Any, actions: np.ndarray, **reset: Any) -> list[bytes]:
         seen.append(b"".join(array.tobytes() for _, array in leaves(obs)))
         seen[-1] += b"".join(array.tobytes() for array in rest)
     return seen
+
+
+def forked(work: Callable[[], bool]) -> Callable[[], bool]:
+    """Does `work` in a forked child; what is returned waits for it: whether it gave True. A hang
+    ends as a failure."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            signal.alarm(60)
+            status = 0 if work() else 2
+        finally:
+            os._exit(status)
+    return lambda: os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -10,6 +10,7 @@ import time
 
 import numpy as np
 import pytest
+from batches import forked
 from drifting import Batch
 from naive_vec import NEXT_STEP, SAME_STEP
 
@@ -124,21 +125,18 @@ def test_forked_child_steps_with_threads_of_its_own():
         twin.buffers.actions[:] = batch.act(rng)
         batch.core.step(pool)
         twin.core.step(None)
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            signal.alarm(60)  # a hang ends as a failure
-            for _ in range(5):
-                twin.buffers.actions[:] = batch.act(rng)
-                batch.core.step(pool)
-                twin.core.step(None)
-            status = int(not np.array_equal(batch.arrays["state"], twin.arrays["state"]))
-            pool.close()
-        finally:
-            os._exit(status)
+
+    def step_on():
+        for _ in range(5):
+            twin.buffers.actions[:] = batch.act(rng)
+            batch.core.step(pool)
+            twin.core.step(None)
+        pool.close()
+        return np.array_equal(batch.arrays["state"], twin.arrays["state"])
+
+    child_did = forked(step_on)
     batch.core.step(pool)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert child_did()
 
 
 # ---- worlds in flight -------------------------------------------------------------------
@@ -295,18 +293,15 @@ def test_forked_child_is_told_that_the_flight_is_not_its_own():
     batch = Batch(8, WORK=20_000)
     stepper = _core.AsyncStepper(batch.core, _core.Pool(2))
     fly(stepper, range(8))
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            signal.alarm(60)
+
+    def wait():
+        with pytest.raises(CallOrderError, match="forked"):
             stepper.wait(8)
-        except CallOrderError as error:
-            status = 0 if "forked" in str(error) else 2
-        finally:
-            os._exit(status)
+        return True
+
+    child_did = forked(wait)
     assert sorted(stepper.wait(8)) == list(range(8))
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert child_did()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -317,19 +312,15 @@ def test_forked_child_goes_on_with_nothing_in_flight(threads):
     stepper = _core.AsyncStepper(batch.core, None if threads is None else _core.Pool(threads))
     fly(stepper, range(70))
     stepper.wait(70)
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            signal.alarm(60)
-            for _ in range(3):
-                fly(stepper, range(70))
-                stepper.wait(70)
-            stepper.close()
-            status = 0 if (batch.arrays["elapsed"].max() > 0) else 2
-        finally:
-            os._exit(status)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    def fly_on():
+        for _ in range(3):
+            fly(stepper, range(70))
+            stepper.wait(70)
+        stepper.close()
+        return batch.arrays["elapsed"].max() > 0
+
+    assert forked(fly_on)()
 
 
 def test_a_claimed_batch_is_left_alone():

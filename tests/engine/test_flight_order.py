@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batches import PAIR
+from batches import PAIR, forked
 from drifting import Batch
 
 from headrace import make_vec
@@ -170,19 +169,13 @@ def test_a_forked_child_gets_whole_groups_too() -> None:
     stepper = Held(ALWAYS).stepper
     stepper.submit(range(WORLDS))
     stepper.wait(WORLDS)
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            signal.alarm(60)
-            for _ in range(3):
-                stepper.submit(FIRST)
-                stepper.submit(SECOND)
-                got = {stepper.wait(HALF), stepper.wait(HALF)}
-                status = 0 if got == {FIRST, SECOND} else 2
-        finally:
-            os._exit(status)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    def both_whole() -> bool:
+        stepper.submit(FIRST)
+        stepper.submit(SECOND)
+        return {stepper.wait(HALF), stepper.wait(HALF)} == {FIRST, SECOND}
+
+    assert forked(lambda: all(both_whole() for _ in range(3)))()
 
 
 def test_ranges_are_checked() -> None:
