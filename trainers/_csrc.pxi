@@ -272,6 +272,8 @@ cdef extern from "learn.h" nogil:
         int64_t steps
         uint64_t key, shuffles
         int32_t *order
+        int32_t *part
+        int32_t *filled
         hr_past past
         float *current
         double *weights

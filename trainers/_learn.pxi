@@ -71,9 +71,11 @@ cdef class Learner:
         if other.features != net.features or other.heads != net.heads \
                 or other.mask_size != net.mask_size or rollout.states.shape[1] != net.state:
             raise ArgumentError("rollout is of another policy")
-        if self.order is None or len(self.order) < rollout.ro.tiles:
-            self.order = aligned(rollout.ro.tiles, np.int32)
-            l.order = <int32_t *>data(self.order)
+        if self.order is None or self.order.shape[1] < rollout.ro.tiles:
+            self.order = aligned((3, rollout.ro.tiles), np.int32)
+            l.order = <int32_t *>data(self.order[0])
+            l.part = <int32_t *>data(self.order[1])
+            l.filled = <int32_t *>data(self.order[2])
         size = hr_learn_scratch(net, rollout.ro.horizon)
         if self.scratch is None or l.scratch_size < size:
             check_room(size * self.workers.threads, rollout.ro.horizon)

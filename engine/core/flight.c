@@ -273,7 +273,7 @@ int64_t hr_async_submit(hr_async *async, int64_t first, const int64_t *ids, int6
     part->first = first;
     part->since = hr__now_ns();
     plan_group(async, part);
-    part->job = (hr_job){.fn = step_task, .arg = part, .tasks = part->left};
+    hr_job_set(&part->job, step_task, part, part->left);
     async->in_flight += n;
     if (async->pool == NULL) {
         step_task(part, 0, 0);

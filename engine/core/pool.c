@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -98,25 +99,59 @@ static void unlink_job(hr_pool *pool, hr_job *job) {
     release(pool, job); /* the queue's reference */
 }
 
-/* Runs one task as `index`; 0 when none was left. The caller holds a reference. */
-static int run_one(hr_pool *pool, hr_job *job, int index) {
-    const int64_t tasks = job->tasks;
-    if (atomic_load_explicit(&job->next_task, memory_order_relaxed) >= tasks) return 0;
-    const int64_t task = atomic_fetch_add(&job->next_task, 1);
-    if (task >= tasks) return 0;
-    if (task == tasks - 1) unlink_job(pool, job);
-    job->fn(job->arg, task, index);
-    return 1;
+static uint64_t range_of(uint64_t first, uint64_t end) { return end << 32 | first; }
+
+static bool is_empty(uint64_t untaken) { return (uint32_t)untaken >= untaken >> 32; }
+
+/* Deals the tasks out to the workers. */
+static void deal(hr_job *job, int threads) {
+    const int64_t most = threads < HR_POOL_RANGES ? threads : HR_POOL_RANGES;
+    job->ranges = (int32_t)(job->tasks < most ? job->tasks : most);
+    for (int64_t k = 0; k < job->ranges; k++)
+        atomic_init(&job->range[k].untaken,
+                    range_of((uint64_t)(job->tasks * k / job->ranges),
+                             (uint64_t)(job->tasks * (k + 1) / job->ranges)));
+}
+
+static bool is_taken(hr_job *job) {
+    for (int k = 0; k < job->ranges; k++)
+        if (!is_empty(atomic_load(&job->range[k].untaken))) return false;
+    return true;
+}
+
+/* A task of one range, its first or its last; -1 where it is empty. `*emptied`: it was the only
+ * one. */
+static int64_t take(hr_range *range, bool from_front, bool *emptied) {
+    uint64_t seen = atomic_load_explicit(&range->untaken, memory_order_relaxed);
+    while (!is_empty(seen)) {
+        const uint64_t first = (uint32_t)seen, end = seen >> 32;
+        const uint64_t left = from_front ? range_of(first + 1, end) : range_of(first, end - 1);
+        if (!atomic_compare_exchange_weak(&range->untaken, &seen, left)) continue;
+        *emptied = is_empty(left);
+        return (int64_t)(from_front ? first : end - 1);
+    }
+    return -1;
+}
+
+/* Runs one task as `index`, of its own range or else of the next that has one; false when none
+ * was left. The caller holds a reference. */
+static bool run_one(hr_pool *pool, hr_job *job, int index) {
+    for (int k = 0; k < job->ranges; k++) {
+        bool emptied = false;
+        const int64_t task = take(&job->range[(index + k) % job->ranges], k == 0, &emptied);
+        if (task < 0) continue;
+        if (emptied && is_taken(job) && !atomic_exchange(&job->all_taken, 1)) unlink_job(pool, job);
+        job->fn(job->arg, task, index);
+        return true;
+    }
+    return false;
 }
 
 /* The oldest job with tasks to take, with a reference to it; NULL when there is none. */
 static hr_job *take_job(hr_pool *pool) {
     pthread_mutex_lock(&pool->lock);
     hr_job *job = pool->first;
-    while (job != NULL &&
-           atomic_load_explicit(&job->next_task, memory_order_relaxed) >= job->tasks) {
-        job = job->next_job; /* somebody is about to unlink it */
-    }
+    while (job != NULL && is_taken(job)) job = job->next_job; /* somebody is about to unlink it */
     if (job != NULL) atomic_fetch_add(&job->users, 1);
     pthread_mutex_unlock(&pool->lock);
     return job;
@@ -246,9 +281,10 @@ static void enqueue(hr_pool *pool, hr_job *job, int64_t helpers) {
     ensure_own_generation(pool);
     job->next_job = NULL;
     job->generation = atomic_load(&pool->generation);
-    atomic_init(&job->next_task, 0);
+    atomic_init(&job->all_taken, 0);
     atomic_init(&job->users, job->tasks > 0 ? 1 : 0);
     if (job->tasks <= 0) return;
+    deal(job, pool->threads);
     pthread_mutex_lock(&pool->lock);
     if (pool->started < pool->threads - 1) start_threads(pool);
     if (pool->last == NULL) {
@@ -272,14 +308,17 @@ int hr_pool_done(hr_pool *pool, hr_job *job) {
 int hr_pool_help(hr_pool *pool, hr_job *job) {
     if (hr_pool_done(pool, job)) return 0;
     atomic_fetch_add(&job->users, 1);
-    const int ran = run_one(pool, job, 0);
+    const bool ran = run_one(pool, job, 0);
     release(pool, job);
     return ran;
 }
 
 void hr_pool_wait(hr_pool *pool, hr_job *job) {
-    while (hr_pool_help(pool, job)) {
+    if (hr_pool_done(pool, job)) return;
+    atomic_fetch_add(&job->users, 1);
+    while (run_one(pool, job, 0)) {
     }
+    release(pool, job);
     while (!hr_pool_done(pool, job)) {
         const uint32_t seen = atomic_load(&pool->finished.value);
         if (hr_pool_done(pool, job)) return;
@@ -294,7 +333,8 @@ void hr_pool_run(hr_pool *pool, hr_task_fn fn, void *arg, int64_t tasks) {
         for (int64_t task = 0; task < tasks; task++) fn(arg, task, 0);
         return;
     }
-    hr_job job = {.fn = fn, .arg = arg, .tasks = tasks};
+    hr_job job;
+    hr_job_set(&job, fn, arg, tasks);
     enqueue(pool, &job, tasks - 1);
     hr_pool_wait(pool, &job);
 }

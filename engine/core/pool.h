@@ -1,6 +1,10 @@
 /* One pool of threads for everything: stepping, collecting and learning.
  *
  * A job is a function called for tasks 0 .. tasks-1, in any order, on any thread, each once.
+ * Tasks are dealt out in equal ranges, one for each worker: it takes its own from the front, and
+ * when none is left, others' from the back. So the same parts of two jobs run mostly on the same
+ * thread, which finds the memory that they share in its own cache: the cores of one machine may
+ * lie so far apart that fetching it from another's costs more than the work.
  * Waiting is a short spin, then a futex (a condition variable where there is none). The
  * thread that waits for a job works on it too, so a pool of 1 has no threads of its own.
  */
@@ -16,16 +20,33 @@ typedef struct hr_pool hr_pool;
  * waits for it, so that two jobs waited for by two threads may both run as 0 at once. */
 typedef void (*hr_task_fn)(void *arg, int64_t task, int worker);
 
-/* Caller-owned; may live on the stack. Fill fn, arg, tasks; the rest belongs to the pool. */
+#define HR_POOL_RANGES 32 /* of a job at most; of more workers several share one */
+
+/* Tasks that nobody has taken, a cache line away from others. */
+typedef struct hr_range {
+    char apart[56];
+    _Atomic uint64_t untaken; /* the first, and in the upper half the end */
+} hr_range;
+
+/* Caller-owned; may live on the stack. See hr_job_set; the rest belongs to the pool. */
 typedef struct hr_job {
     hr_task_fn fn;
     void *arg;
     int64_t tasks;
     struct hr_job *next_job;
     uint32_t generation;       /* of the pool: a job does not survive a fork */
-    _Atomic int64_t next_task; /* first task nobody has taken */
+    int32_t ranges;            /* how many of them are used */
+    _Atomic int32_t all_taken; /* 1 once somebody has seen to it that the queue lets go */
     _Atomic int32_t users;     /* the queue and the workers that still look at the job; 0: done */
+    hr_range range[HR_POOL_RANGES];
 } hr_job;
+
+/* What a job is before it is submitted; tasks below 2^31. */
+static inline void hr_job_set(hr_job *job, hr_task_fn fn, void *arg, int64_t tasks) {
+    job->fn = fn;
+    job->arg = arg;
+    job->tasks = tasks;
+}
 
 /* threads >= 1 counts the caller; threads are started by the first job. Where the system
  * grants fewer the pool is slower, never wrong. Returns NULL when memory cannot be had.

@@ -50,7 +50,7 @@ static void overlap(hr_pool *pool) {
         tally all[JOBS] = {{.idle = 0}};
         hr_job jobs[JOBS];
         for (int j = 0; j < JOBS; j++) {
-            jobs[j] = (hr_job){.fn = count, .arg = &all[j], .tasks = j == 2 ? 0 : TASKS};
+            hr_job_set(&jobs[j], count, &all[j], j == 2 ? 0 : TASKS);
             hr_pool_submit(pool, &jobs[j]);
         }
         for (int j = JOBS - 1; j >= 0; j--) {
@@ -66,7 +66,8 @@ static void overlap(hr_pool *pool) {
 /* A child works with threads of its own, even where the parent had a job in flight. */
 static void fork_once(hr_pool *pool) {
     tally parent = {.idle = 200};
-    hr_job job = {.fn = count, .arg = &parent, .tasks = TASKS};
+    hr_job job;
+    hr_job_set(&job, count, &parent, TASKS);
     hr_pool_submit(pool, &job);
     const pid_t child = fork();
     if (child == 0) {

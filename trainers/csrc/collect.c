@@ -396,7 +396,7 @@ static void collect_task(void *arg, int64_t task, int worker) {
 }
 
 void hr_share_start(hr_share *share, const hr_pool_api *api, hr_pool *pool) {
-    share->job = (hr_job){.fn = collect_task, .arg = share, .tasks = share->blocks};
+    hr_job_set(&share->job, collect_task, share, share->blocks);
     api->submit(pool, &share->job);
 }
 

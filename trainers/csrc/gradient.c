@@ -1,4 +1,5 @@
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "clock.h"
@@ -22,6 +23,7 @@ typedef struct batch {
     const int32_t *order;
     int64_t units;
     int64_t chunks;
+    _Atomic int64_t finished[HR_MAX_CHUNKS / HR_SUMMED]; /* chunks of each group that is summed */
 } batch;
 
 static int64_t kept_tiles(const hr_net *net, int64_t horizon) {
@@ -195,8 +197,26 @@ static void sequence(const batch *b, const hr_scratch *s, int64_t unit, float *g
     hr_lap(seconds, HR_TIME_BACKWARD, &mark);
 }
 
+/* Adds to the gradient and the sums of chunk `first` those of every `step`th after it, in order. */
+static void add_chunks(const hr_learner *l, int64_t first, int64_t end, int64_t step) {
+    float *into = l->grads + first * l->net->params;
+    for (int64_t c = first + step; c < end; c += step) {
+        const float *from = l->grads + c * l->net->params;
+        for (int64_t k = 0; k < l->net->params; k++) into[k] += from[k];
+        for (int k = 0; k < HR_SUMS; k++) l->sums[first * HR_SUMS + k] += l->sums[c * HR_SUMS + k];
+    }
+}
+
+/* Whoever finishes the last chunk of a group adds the group up, mostly from its own cache. */
+static void finish_chunk(batch *b, int64_t chunk) {
+    const int64_t group = chunk / HR_SUMMED, first = group * HR_SUMMED;
+    const int64_t end = first + HR_SUMMED < b->chunks ? first + HR_SUMMED : b->chunks;
+    if (atomic_fetch_add(&b->finished[group], 1) + 1 == end - first)
+        add_chunks(b->learner, first, end, 1);
+}
+
 static void gradient_task(void *arg, int64_t chunk, int worker) {
-    const batch *b = arg;
+    batch *b = arg;
     hr_learner *l = b->learner;
     const hr_scratch s = hr_learn_carve(l, b->rollout, worker);
     float *grad = l->grads + chunk * l->net->params;
@@ -212,6 +232,7 @@ static void gradient_task(void *arg, int64_t chunk, int worker) {
         else
             pass(b, &s, b->order + k, end - k, grad, sums, seconds);
     }
+    finish_chunk(b, chunk);
     hr_lap(timed, HR_TIME_LEARN_TASK, &mark);
 }
 
@@ -226,11 +247,7 @@ static int64_t chunks_of(const hr_net *net, int64_t units) {
 void hr_gradient(hr_learner *l, const hr_rollout *rollout, hr_reference reference,
                  const int32_t *order, int64_t units, const hr_loss_options *loss,
                  const hr_pool_api *api, hr_pool *pool) {
-    batch b = {l, rollout, loss, reference, order, units, chunks_of(l->net, units)};
+    batch b = {l, rollout, loss, reference, order, units, chunks_of(l->net, units), {0}};
     api->run(pool, gradient_task, &b, b.chunks);
-    for (int64_t c = 1; c < b.chunks; c++) {
-        const float *from = l->grads + c * l->net->params;
-        for (int64_t k = 0; k < l->net->params; k++) l->grads[k] += from[k];
-        for (int k = 0; k < HR_SUMS; k++) l->sums[k] += l->sums[c * HR_SUMS + k];
-    }
+    add_chunks(l, 0, b.chunks, HR_SUMMED);
 }

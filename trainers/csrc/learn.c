@@ -25,6 +25,19 @@ static void shuffle(hr_learner *l, int64_t units) {
     }
 }
 
+/* Deals the units out to `parts` minibatches at random: order[part * units / parts ..] are those
+ * of a part, from the first of the rollout to the last. */
+static void deal(hr_learner *l, int64_t units, int64_t parts) {
+    shuffle(l, units);
+    for (int64_t part = 0; part < parts; part++) {
+        const int64_t lo = part * units / parts, hi = (part + 1) * units / parts;
+        l->filled[part] = (int32_t)lo;
+        for (int64_t k = lo; k < hi; k++) l->part[l->order[k]] = (int32_t)part;
+    }
+    for (int64_t unit = 0; unit < units; unit++)
+        l->order[l->filled[l->part[unit]]++] = (int32_t)unit;
+}
+
 static hr_moments total_moments(const hr_rollout *rollout) {
     hr_moments all = {0};
     for (int b = 0; b < rollout->blocks; b++) {
@@ -109,7 +122,7 @@ hr_fault hr_learn(hr_learner *l, const hr_rollout *rollout, const hr_learn_optio
     int updates = 0;
     for (int epoch = 0; epoch < o->epochs; epoch++) {
         const double kl_before = sums[HR_SUM_KL], seen_before = rows_seen;
-        shuffle(l, units);
+        deal(l, units, parts);
         for (int64_t part = 0; part < parts; part++) {
             const int64_t lo = part * units / parts, hi = (part + 1) * units / parts;
             int64_t rows = 0;

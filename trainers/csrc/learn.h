@@ -2,7 +2,9 @@
  *
  * A *unit* is what stays together: a tile; where the policy remembers, all steps of 64 rows. A
  * minibatch is cut into chunks by the number of its units alone; each chunk sums its own
- * gradient, and the chunks are added in order. So the result does not depend on threads. */
+ * gradient, then groups of chunks are added up in order, then the groups. So the result does not
+ * depend on threads. The units of a minibatch lie in the order of the rollout: so a worker mostly
+ * learns from what it has collected, which is in its own cache. */
 #ifndef HEADRACE_LEARN_H
 #define HEADRACE_LEARN_H
 
@@ -11,6 +13,7 @@
 
 #define HR_PASS       8  /* tiles whose activations are kept at once */
 #define HR_MAX_CHUNKS 64 /* chunks of a minibatch at most */
+#define HR_SUMMED     8  /* chunks of a group */
 #define HR_SAMPLED    8  /* one unit in so many tells the sample size that correction clip has */
 
 /* What is done about a behaviour policy older than the one that learns. The *current* policy is
@@ -58,7 +61,9 @@ typedef struct hr_learner {
     int64_t steps;         /* Adam steps so far */
     uint64_t key;          /* of the shuffles */
     uint64_t shuffles;     /* drawn so far */
-    int32_t *order;        /* [units] */
+    int32_t *order;        /* [units], minibatch by minibatch */
+    int32_t *part;         /* [units] minibatch of each */
+    int32_t *filled;       /* [units] room: where the next unit of each minibatch goes */
     hr_past past;
     float *current;  /* [tiles][64] log-probabilities under the current policy */
     double *weights; /* [tiles][2] sums of the rows' weights and of their squares */
