@@ -50,7 +50,7 @@ cdef class Collector:
         if reward_clip > 0:
             self.discounted = aligned(c.vec.rows, np.float32)
             c.discounted = <float *>data(self.discounted)
-        self.seconds = aligned((workers.threads, HR_TIMES), np.float64)
+        self.seconds = aligned((workers.threads, HR_TIMES_APART), np.float64)[:, :HR_TIMES]
         c.seconds, c.timed = <double *>data(self.seconds), 1 if profile else TIMED
         self.shares = [Share(self, 0, self.blocks)]
 
@@ -100,7 +100,7 @@ cdef class Collector:
         cdef hr_fault fault
         with nogil:
             fault = hr_collect_finish(&rollout.ro)
-        rollout.version = rollout.block_versions.min()
+        rollout.find_version()
         return fault_tuple(fault)
 
     def split(self, int count):

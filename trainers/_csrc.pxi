@@ -30,7 +30,7 @@ cdef extern from "../../engine/core/pool.h" nogil:
 
 
 cdef extern from "net.h" nogil:
-    int HR_TILE, HR_MAX_DEPTH
+    int HR_TILE, HR_LINE, HR_MAX_DEPTH
 
     ctypedef struct hr_layer:
         int32_t in_ "in"
@@ -60,7 +60,7 @@ cdef extern from "net.h" nogil:
 
 
 cdef extern from "kernels.h" nogil:
-    int HR_SUMS, HR_HEAD_WORK
+    int HR_SUMS, HR_SUMS_APART, HR_HEAD_WORK
 
     ctypedef struct hr_loss_options:
         float clip, value_clip, value_coef, entropy_coef
@@ -140,7 +140,7 @@ cdef extern from "forward.h" nogil:
 
 
 cdef extern from "rollout.h" nogil:
-    int HR_TIMES
+    int HR_TIMES, HR_TIMES_APART
 
     ctypedef struct hr_episode:
         int32_t step, row
@@ -278,6 +278,7 @@ cdef extern from "learn.h" nogil:
         float *current
         double *weights
         float *grads
+        int64_t grad_size
         double *sums
         char *scratch
         int64_t scratch_size

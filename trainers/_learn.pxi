@@ -41,12 +41,13 @@ cdef class Learner:
         n = net.net.params
         self.params, self.m, self.v = (aligned(n, np.float32) for _ in range(3))
         self.params[:] = _checked(params, np.float32, n, "params")
-        self.grads = aligned((HR_MAX_CHUNKS, n), np.float32)
-        self.sums = aligned((HR_MAX_CHUNKS, HR_SUMS), np.float64)
+        l.grad_size = -(-n // (HR_LINE // 4)) * (HR_LINE // 4)
+        self.grads = aligned((HR_MAX_CHUNKS, l.grad_size), np.float32)
+        self.sums = aligned((HR_MAX_CHUNKS, HR_SUMS_APART), np.float64)
         l.net, l.kernels, l.key = &net.net, net.kernels, key
         l.params, l.m, l.v = <float *>data(self.params), <float *>data(self.m), <float *>data(self.v)
         l.grads, l.sums = <float *>data(self.grads), <double *>data(self.sums)
-        self.seconds = aligned((workers.threads, HR_TIMES), np.float64)
+        self.seconds = aligned((workers.threads, HR_TIMES_APART), np.float64)[:, :HR_TIMES]
         l.seconds, l.detailed = <double *>data(self.seconds), profile
         self.set_options(**options)
 
@@ -157,7 +158,7 @@ cdef class Learner:
         loss.scale, loss.weight_max = 1.0 / rollout.ro.valid_rows, self.options.weight_max
         hr_gradient(&self.learner, &rollout.ro, reference, <const int32_t *>data(order),
                     units, &loss, self.workers.api, self.workers.pool)
-        return self.grads[0].copy(), self.sums[0].copy()
+        return self.grads[0, : len(self.params)].copy(), self.sums[0, :HR_SUMS].copy()
 
     def profile(self):
         """Seconds per stage, summed over threads; without profile=True those of whole tasks and

@@ -8,7 +8,7 @@ policy.py, collector.py and learner.py are what the rest of the package uses.
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.math cimport isfinite
+from libc.math cimport isfinite, sqrt
 from libc.string cimport memcpy, memset
 
 cimport numpy as cnp
@@ -89,6 +89,7 @@ def _same(name, given, expected):
 include "_pool.pxi"
 include "_net.pxi"
 include "_rollout.pxi"
+include "_moments.pxi"
 include "_collect.pxi"
 include "_learn.pxi"
 include "_loss.pxi"

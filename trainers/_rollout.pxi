@@ -1,6 +1,16 @@
 # Included by _native.pyx: rollouts, and what a stepped collector writes into them.
 
 
+cdef bint _finite(const double *x, int64_t n) noexcept:
+    """Whether all n are; NULL has none."""
+    cdef int64_t k
+    if x != NULL:
+        for k in range(n):
+            if not isfinite(x[k]):
+                return False
+    return True
+
+
 cdef class Rollout:
     """T steps of every row in tiles of 64 rows (csrc/rollout.h gives their order).
 
@@ -101,14 +111,44 @@ cdef class Rollout:
         """int32 [episodes]: the row in which each was played."""
         return self.episodes[: self.ro.episode_count, 1]
 
+    cdef int64_t rows_of(self, int64_t block) noexcept:
+        """Valid rows of a block."""
+        cdef int64_t tiles = self.ro.horizon * self.ro.agents, rows = 0, k
+        for k in range(block * tiles, (block + 1) * tiles):
+            rows += self.ro.tile_rows[k]
+        return rows
+
     def lag(self, int64_t version):
         """(mean, greatest) number of updates between the weights that acted and `version`,
         over valid rows."""
-        rows = self.tile_rows.reshape(self.ro.blocks, -1).sum(1)
-        lags = version - self.block_versions
-        if not rows.any():
-            return 0.0, 0
-        return float((rows * lags).sum() / rows.sum()), int(lags[rows > 0].max())
+        cdef int64_t b, rows, lag, greatest = 0, total = 0, weighed = 0
+        for b in range(self.ro.blocks):
+            rows = self.rows_of(b)
+            if rows:
+                lag = version - self.ro.versions[b]
+                greatest = lag if total == 0 else max(lag, greatest)
+                total += rows
+                weighed += rows * lag
+        return (weighed / <double>total if total else 0.0), greatest
+
+    cdef void find_version(self) noexcept:
+        """Notes the oldest weights that acted in any block."""
+        cdef int64_t b
+        self.version = self.ro.versions[0]
+        for b in range(1, self.ro.blocks):
+            self.version = min(self.version, self.ro.versions[b])
+
+    def overflows(self):
+        """Which sums are not finite though the numbers are: "observation", "reward" or "return";
+        None: none."""
+        cdef int64_t blocks = self.ro.blocks
+        if not _finite(self.ro.obs_sums, 2 * blocks * self.ro.features):
+            return "observation"
+        if not _finite(self.ro.reward_sums, 3 * blocks):
+            return "reward"
+        if not _finite(<double *>self.ro.moments, blocks * sizeof(hr_moments) // sizeof(double)):
+            return "return"
+        return None
 
     def set_weights(self, weights):
         """Notes the weights, native or others, that acted and normalised in all blocks."""

@@ -12,8 +12,7 @@ from ..engine._core import Pool, pool_api
 from ..engine.errors import ArgumentError
 from ..engine.memory import available_memory, show_bytes
 from . import _native
-from ._native import Rollout, StopFlag, Weights
-from .normalize import RunningMoments
+from ._native import Rollout, RunningMoments, StopFlag, Weights
 from .policy import PolicySpec, seed_key
 from .rollout import NonFiniteError, Stopped, check_sums
 
@@ -34,15 +33,6 @@ class LearnStats(NamedTuple):
     ess: float = 1.0  # effective sample size of the rows, a share
     lag: float = 0.0  # updates between the weights that acted and those that learned, mean
     lag_max: int = 0  # the greatest
-
-
-def _versions(rollout: Rollout) -> list[tuple[int, Any]]:
-    """By version of the weights that acted: its first block, and what takes its blocks."""
-    versions = rollout.block_versions
-    if (versions == versions[0]).all():
-        return [(0, slice(None))]
-    found = [versions == version for version in np.unique(versions)]
-    return [(int(blocks.argmax()), blocks) for blocks in found]
 
 
 def _check_room(num_params: int) -> None:
@@ -179,16 +169,10 @@ class NativeLearner:
     def observe(self, rollout: Rollout) -> None:
         """Takes in the rollout's statistics of observations and rewards. `learn` does; by itself
         it serves to settle the normalisation before the first update; `weights` follow."""
-        rows = rollout.tile_rows.reshape(len(rollout.block_versions), -1).sum(1)
-        for first, blocks in _versions(rollout):  # each with a centre of its own
-            if rollout.obs_sums is not None:
-                sums = rollout.obs_sums[blocks].sum(0)
-                centre = rollout.obs_centres[first]
-                self._obs.merge(float(rows[blocks].sum()), sums[0], sums[1], centre)
-            if rollout.reward_sums is not None:
-                count, total, square = rollout.reward_sums[blocks].sum(0)
-                centre = rollout.reward_centres[first : first + 1]
-                self._returns.merge(count, np.array([total]), np.array([square]), centre)
+        if rollout.obs_sums is not None:
+            self._obs.merge_observations(rollout)
+        if rollout.reward_sums is not None:
+            self._returns.merge_rewards(rollout)
         self._measure()
         self.weights = self._publish()
 

@@ -78,23 +78,28 @@ class NonFiniteError(HeadraceError, ArithmeticError):
         self.name, self.update = name, update
 
 
+# What overflows, by what `Rollout.overflows` says; and what has to be scaled down.
+_OVERFLOWS = {
+    "observation": ("the squares of observations", "observation"),
+    "reward": ("the discounted returns", "reward"),
+    "return": ("the returns", "reward"),
+}
+
+
 def check_sums(rollout: Rollout, update: int) -> None:
     """NonFiniteError before an update learns from numbers that are finite each, but whose sums
     are not."""
-    sums: tuple[tuple[str, Any, str], ...] = (
-        ("observation", rollout.obs_sums, "the squares of observations"),
-        ("reward", rollout.reward_sums, "the discounted returns"),
-        ("reward", rollout.moments, "the returns"),
+    found = rollout.overflows()
+    if found is None:
+        return
+    what, kind = _OVERFLOWS[found]
+    raise NonFiniteError(
+        f"{what} overflow in the rollout of update {update}: scale the {kind}s of the "
+        "environment down",
+        kind=kind,
+        value=float("inf"),
+        update=update,
     )
-    for kind, found, what in sums:
-        if found is not None and not np.isfinite(found).all():
-            raise NonFiniteError(
-                f"{what} overflow in the rollout of update {update}: scale the {kind}s of the "
-                "environment down",
-                kind=kind,
-                value=float("inf"),
-                update=update,
-            )
 
 
 class SteppedRollout(Rollout):

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..engine.errors import ArgumentError
-from ._native import StopFlag, sums_of_rows
+from ._native import RunningMoments, StopFlag, sums_of_rows
 from .learner import LearnStats
 from .nn.memory import unroll
-from .normalize import RunningMoments
 from .policy import seed_key
 from .rollout import NonFiniteError, SteppedRollout, Stopped, check_sums
 from .torch_data import RolloutData
@@ -213,9 +212,7 @@ class TorchLearner:
             total, square = sums_of_rows(x, rollout.flat["valid"], centre)
             self._obs.merge(rollout.steps, total, square, centre)
         if rollout.reward_sums is not None:
-            count, total, square = rollout.reward_sums.sum(0)
-            middle = rollout.reward_centres[:1]
-            self._returns.merge(count, np.array([total]), np.array([square]), middle)
+            self._returns.merge_rewards(rollout)
         self.weights = self._publish()
 
     def _publish(self) -> TorchWeights:

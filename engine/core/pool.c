@@ -25,20 +25,24 @@ typedef struct worker {
     int index; /* 1 .. threads-1 */
 } worker;
 
+/* In cache lines by who writes and who reads them. */
 struct hr_pool {
-    int threads;                   /* with the one that waits */
-    int started;                   /* threads running; guarded by lock */
-    _Atomic int64_t spin_ns;       /* spin this long before sleeping, */
-    _Atomic int64_t patient_ns;    /* ... and this long after CALM waits shorter than that */
-    _Atomic uint32_t generation;   /* value of `forks` under which the fields below hold */
-    _Atomic int closing;           /* 1: threads leave when the queue is empty */
-    pthread_mutex_t lock;          /* guards the queue and `started` */
-    hr_job *first, *last;          /* jobs that still have tasks to take, oldest first */
+    int threads;                 /* with the one that waits */
+    _Atomic int64_t spin_ns;     /* spin this long before sleeping, */
+    _Atomic int64_t patient_ns;  /* ... and this long after CALM waits shorter than that */
+    _Atomic uint32_t generation; /* value of `forks` under which the fields below hold */
+    _Atomic int closing;         /* 1: threads leave when the queue is empty */
+    char apart[64];
+    pthread_mutex_t lock; /* guards the queue and `started` */
+    hr_job *first, *last; /* jobs that still have tasks to take, oldest first */
+    int started;          /* threads running */
+    char apart_too[64];
     hr__word submitted;            /* counts submissions: idle threads wait for it */
+    _Atomic int32_t idle_sleepers; /* threads asleep on it */
+    char apart_again[64];
     hr__word finished;             /* counts finished jobs: waiting threads wait for it */
-    _Atomic int32_t idle_sleepers; /* threads asleep on `submitted` */
-    _Atomic int32_t done_sleepers; /* threads asleep on `finished` */
-    _Atomic int32_t done_calm;     /* waits for `finished` since one that took patient_ns */
+    _Atomic int32_t done_sleepers; /* threads asleep on it */
+    _Atomic int32_t done_calm;     /* waits for it since one that took patient_ns */
     worker workers[];              /* [threads - 1] */
 };
 
@@ -151,7 +155,7 @@ static bool run_one(hr_pool *pool, hr_job *job, int index) {
 static hr_job *take_job(hr_pool *pool) {
     pthread_mutex_lock(&pool->lock);
     hr_job *job = pool->first;
-    while (job != NULL && is_taken(job)) job = job->next_job; /* somebody is about to unlink it */
+    while (job != NULL && atomic_load(&job->all_taken)) job = job->next_job; /* still being unlinked */
     if (job != NULL) atomic_fetch_add(&job->users, 1);
     pthread_mutex_unlock(&pool->lock);
     return job;

@@ -8,9 +8,9 @@ from rollouts import random_rollout
 from headrace import make_vec
 from headrace.engine import _core
 from headrace.engine.errors import ArgumentError
+from headrace.trainers._native import RunningMoments
 from headrace.trainers.collector import FusedCollector
 from headrace.trainers.learner import NativeLearner
-from headrace.trainers.normalize import RunningMoments
 from headrace.trainers.policy import PolicySpec
 from headrace.trainers.rollout import NonFiniteError
 

@@ -16,6 +16,8 @@ typedef struct scratch {
     float *finals;   /* [features][64] final observations waiting for their value, */
     float *kept;     /* [state][64] what was remembered then, */
     int64_t *places; /* [64] where these values go in `bootstrap` */
+    double *obs_sums;    /* [2][features] of the block, until it is done, */
+    double *reward_sums; /* [3] likewise: in the rollout other threads write next to them */
     int waiting;     /* how many there are */
 } scratch;
 
@@ -33,7 +35,9 @@ static int comes_and_goes(const hr_vec *vec) { return vec->env->present || vec->
 static int64_t tile_bytes(int64_t features) { return features * HR_TILE * (int64_t)sizeof(float); }
 
 int64_t hr_collect_scratch(const hr_net *net) {
-    return tile_bytes(net->hidden + 2 * net->outputs + 2 * net->features + net->state + 2);
+    const int64_t sums = 2 * (int64_t)net->features + 3;
+    return tile_bytes(net->hidden + 2 * net->outputs + 2 * net->features + net->state + 2 +
+                      sums * (int64_t)sizeof(double) / tile_bytes(1) + 1);
 }
 
 static scratch carve(const hr_collector *c, int worker) {
@@ -46,6 +50,8 @@ static scratch carve(const hr_collector *c, int worker) {
     s.finals = s.x + (int64_t)net->features * HR_TILE;
     s.kept = s.finals + (int64_t)net->features * HR_TILE;
     s.places = (int64_t *)(s.kept + (int64_t)net->state * HR_TILE);
+    s.obs_sums = (double *)(s.places + HR_TILE);
+    s.reward_sums = s.obs_sums + 2 * net->features;
     s.waiting = 0;
     return s;
 }
@@ -231,7 +237,7 @@ static hr_fault record(const call *run, scratch *s, int block, int64_t row, int 
                             vec->batch.truncated + row, reward, done, &ends))
         return find_bad(HR_FAULT_REWARD, reward, 1, step, row);
     if (c->reward_clip > 0.0f)
-        normalize_rewards(run, row, rows, tile, ro->reward_sums + (int64_t)block * 3);
+        normalize_rewards(run, row, rows, tile, s->reward_sums);
     return ends ? record_ends(run, s, block, row, rows, step, tile) : (hr_fault){0};
 }
 
@@ -257,8 +263,8 @@ static int mark_valid(const hr_vec *vec, int64_t row, int rows, float *valid) {
 }
 
 /* Encode, forward and sample one tile; its actions go to the batch. */
-static hr_fault act(const call *run, scratch *s, int block, int64_t row, int rows, int step,
-                    int64_t tile, double *seconds) {
+static hr_fault act(const call *run, scratch *s, int64_t row, int rows, int step, int64_t tile,
+                    double *seconds) {
     const hr_collector *c = run->collector;
     const hr_vec *vec = c->vec;
     const hr_net *net = c->net;
@@ -266,7 +272,7 @@ static hr_fault act(const call *run, scratch *s, int block, int64_t row, int row
     float *x = ro->obs + tile * net->features * HR_TILE;
     int32_t *actions = ro->actions + tile * net->heads * HR_TILE;
     uint8_t *mask = ro->mask ? ro->mask + tile * net->mask_size * HR_TILE : NULL;
-    double *sums = ro->obs_sums ? ro->obs_sums + (int64_t)block * 2 * net->features : NULL;
+    double *sums = ro->obs_sums ? s->obs_sums : NULL;
     double mark = hr_start(seconds);
     ro->tile_rows[tile] = mark_valid(vec, row, rows, ro->valid + tile * HR_TILE);
     const uint8_t *there = comes_and_goes(vec) ? vec->present + row : NULL;
@@ -345,7 +351,7 @@ static hr_fault run_block(const call *run, scratch *s, int block, double *spent)
         if (hr_stopped(c->stop)) return (hr_fault){.kind = HR_FAULT_STOPPED};
         for (int part = 0; part < ro->agents; part++) {
             const int64_t at = row + (int64_t)part * HR_TILE;
-            fault = act(run, s, block, at, rows_in(c, at), t, tile + part, seconds);
+            fault = act(run, s, at, rows_in(c, at), t, tile + part, seconds);
             if (fault.kind) return fault;
         }
         double mark = hr_start(seconds);
@@ -364,33 +370,43 @@ static hr_fault run_block(const call *run, scratch *s, int block, double *spent)
     return fault;
 }
 
-/* Sums of one block from nothing, about the means that its weights have. */
-static void clear_sums(hr_rollout *ro, int block, const hr_weights *w) {
+/* Whose weights act in a block, and about which means its sums are taken: from nothing. */
+static void begin_sums(hr_rollout *ro, int block, const hr_weights *w, scratch *s) {
     ro->versions[block] = w->version;
     if (ro->obs_sums) {
-        const int64_t at = (int64_t)block * ro->features;
-        memset(ro->obs_sums + 2 * at, 0, sizeof(double) * 2 * (size_t)ro->features);
-        for (int f = 0; f < ro->features; f++) ro->obs_centres[at + f] = (double)w->obs_mean[f];
+        memset(s->obs_sums, 0, sizeof(double) * 2 * (size_t)ro->features);
+        for (int f = 0; f < ro->features; f++)
+            ro->obs_centres[(int64_t)block * ro->features + f] = (double)w->obs_mean[f];
     }
     if (ro->reward_sums) {
-        memset(ro->reward_sums + (int64_t)block * 3, 0, sizeof(double) * 3);
+        memset(s->reward_sums, 0, sizeof(double) * 3);
         ro->reward_centres[block] = (double)w->reward_mean;
     }
+}
+
+static void end_sums(hr_rollout *ro, int block, const scratch *s) {
+    const int64_t size = 2 * (int64_t)ro->features;
+    if (ro->obs_sums)
+        memcpy(ro->obs_sums + block * size, s->obs_sums, sizeof(double) * (size_t)size);
+    if (ro->reward_sums)
+        memcpy(ro->reward_sums + (int64_t)block * 3, s->reward_sums, sizeof(double) * 3);
 }
 
 static void collect_task(void *arg, int64_t task, int worker) {
     const hr_share *share = arg;
     hr_collector *c = share->collector;
-    double *seconds = c->seconds + worker * HR_TIMES;
+    double *seconds = c->seconds + worker * HR_TIMES_APART;
     double began = hr_start(seconds);
     const int block = share->first + (int)task;
     hr_slot *slot = share->weights ? NULL : hr_slots_acquire(share->slots);
     const call run = {c, slot ? &slot->weights : share->weights, share->rollout, share->step};
     scratch s = carve(c, worker);
+    hr_fetch(run.weights->params, c->net->params);
     memset(s.finals, 0, (size_t)tile_bytes(c->net->features));
     share->rollout->logs[block] = (hr_block_log){0};
-    clear_sums(share->rollout, block, run.weights);
+    begin_sums(share->rollout, block, run.weights, &s);
     share->rollout->logs[block].fault = run_block(&run, &s, block, seconds);
+    end_sums(share->rollout, block, &s);
     hr_lap(seconds, HR_TIME_COLLECT_TASK, &began);
     if (slot) hr_slots_release(slot);
 }

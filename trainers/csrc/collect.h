@@ -21,7 +21,7 @@ typedef struct hr_collector {
     float *discounted; /* [rows] discounted return so far, when rewards are normalised */
     char *scratch;     /* [workers][hr_collect_scratch()] */
     int64_t scratch_size;
-    double *seconds;     /* [workers][HR_TIMES] */
+    double *seconds;     /* [workers][HR_TIMES_APART] */
     int32_t timed;       /* one step of a block in so many has its stages timed */
     const int32_t *stop; /* see hr_stopped */
 } hr_collector;

@@ -199,11 +199,14 @@ static void sequence(const batch *b, const hr_scratch *s, int64_t unit, float *g
 
 /* Adds to the gradient and the sums of chunk `first` those of every `step`th after it, in order. */
 static void add_chunks(const hr_learner *l, int64_t first, int64_t end, int64_t step) {
-    float *into = l->grads + first * l->net->params;
+    float *into = l->grads + first * l->grad_size;
+    for (int64_t c = first + step; c < end; c += step)
+        hr_fetch(l->grads + c * l->grad_size, l->net->params);
     for (int64_t c = first + step; c < end; c += step) {
-        const float *from = l->grads + c * l->net->params;
+        const float *from = l->grads + c * l->grad_size;
         for (int64_t k = 0; k < l->net->params; k++) into[k] += from[k];
-        for (int k = 0; k < HR_SUMS; k++) l->sums[first * HR_SUMS + k] += l->sums[c * HR_SUMS + k];
+        for (int k = 0; k < HR_SUMS; k++)
+            l->sums[first * HR_SUMS_APART + k] += l->sums[c * HR_SUMS_APART + k];
     }
 }
 
@@ -219,10 +222,11 @@ static void gradient_task(void *arg, int64_t chunk, int worker) {
     batch *b = arg;
     hr_learner *l = b->learner;
     const hr_scratch s = hr_learn_carve(l, b->rollout, worker);
-    float *grad = l->grads + chunk * l->net->params;
-    double *sums = l->sums + chunk * HR_SUMS;
-    double *timed = l->seconds + worker * HR_TIMES, *seconds = l->detailed ? timed : NULL;
+    float *grad = l->grads + chunk * l->grad_size;
+    double *sums = l->sums + chunk * HR_SUMS_APART;
+    double *timed = l->seconds + worker * HR_TIMES_APART, *seconds = l->detailed ? timed : NULL;
     double mark = hr_start(timed);
+    hr_fetch(l->params, l->net->params);
     const int64_t end = (chunk + 1) * b->units / b->chunks, step = l->net->state ? 1 : HR_PASS;
     memset(grad, 0, sizeof(float) * (size_t)l->net->params);
     memset(sums, 0, sizeof(double) * HR_SUMS);

@@ -58,22 +58,24 @@ typedef struct hr_learner {
     const hr_net *net;
     const hr_kernels *kernels;
     float *params, *m, *v; /* [params] */
-    int64_t steps;         /* Adam steps so far */
-    uint64_t key;          /* of the shuffles */
-    uint64_t shuffles;     /* drawn so far */
     int32_t *order;        /* [units], minibatch by minibatch */
     int32_t *part;         /* [units] minibatch of each */
     int32_t *filled;       /* [units] room: where the next unit of each minibatch goes */
     hr_past past;
     float *current;  /* [tiles][64] log-probabilities under the current policy */
     double *weights; /* [tiles][2] sums of the rows' weights and of their squares */
-    float *grads;    /* [HR_MAX_CHUNKS][params] */
-    double *sums;    /* [HR_MAX_CHUNKS][HR_SUMS] */
+    float *grads;    /* [HR_MAX_CHUNKS][grad_size], of which params are used */
+    int64_t grad_size; /* whole cache lines */
+    double *sums;    /* [HR_MAX_CHUNKS][HR_SUMS_APART] */
     char *scratch;   /* [workers][hr_learn_scratch()] */
     int64_t scratch_size;
-    double *seconds;     /* [workers][HR_TIMES] */
+    double *seconds;     /* [workers][HR_TIMES_APART] */
     int32_t detailed;    /* whether the stages within a task are timed too */
     const int32_t *stop; /* see hr_stopped */
+    char apart[HR_LINE]; /* what changes lies apart from what the workers read */
+    int64_t steps;       /* Adam steps so far */
+    uint64_t key;        /* of the shuffles */
+    uint64_t shuffles;   /* drawn so far */
 } hr_learner;
 
 /* Bytes of scratch for one worker, for rollouts of so many steps. */

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #define HR_TILE      64 /* rows in one tile */
+#define HR_LINE      64 /* bytes of a cache line: what two threads write lies on two of them */
 #define HR_MAX_DEPTH 15 /* hidden layers of one tower */
 
 typedef enum hr_activation { HR_IDENTITY, HR_TANH, HR_RELU, HR_MINGRU } hr_activation;
@@ -79,6 +80,12 @@ typedef struct hr_net {
 /* The layer that remembers; only where net->state > 0. */
 static inline const hr_layer *hr_memory_layer(const hr_net *net) {
     return &net->tower[0].layer[net->tower[0].layers - 2];
+}
+
+/* Has [n] floats that another core wrote fetched all at once: read one after the other, each would
+ * be waited for. Of many, only the first: the others can be fetched while these are used. */
+static inline void hr_fetch(const float *x, int64_t n) {
+    for (int64_t k = 0; k < n && k < 8192; k += 16) __builtin_prefetch(x + k);
 }
 
 #endif /* HEADRACE_NET_H */

@@ -42,6 +42,7 @@ typedef struct hr_block_log {
     int64_t episodes; /* that finished in the block */
     int64_t merged;   /* of these, how many the rollout has */
     hr_fault fault;
+    char apart[24]; /* a cache line in all */
 } hr_block_log;
 
 typedef struct hr_rollout {
@@ -109,5 +110,6 @@ enum {
     HR_TIME_LEARN_TASK,   /* and of learning */
     HR_TIMES
 };
+#define HR_TIMES_APART 16 /* doubles from one worker's to the next's: whole cache lines */
 
 #endif /* HEADRACE_ROLLOUT_H */

@@ -41,7 +41,7 @@ static void current_task(void *arg, int64_t task, int worker) {
     const hr_learner *l = v->learner;
     const hr_scratch s = hr_learn_carve(l, v->rollout, worker);
     const int64_t units = hr_units(l->net, v->rollout), per = units_per_task(l->net);
-    double *seconds = l->seconds + worker * HR_TIMES;
+    double *seconds = l->seconds + worker * HR_TIMES_APART;
     double mark = hr_start(seconds);
     for (int64_t k = task * per; k < (task + 1) * per && k * v->stride < units; k++)
         survey_unit(v, &s, k * v->stride);
@@ -65,7 +65,7 @@ static void vtrace_task(void *arg, int64_t block, int worker) {
         ro->reward + at, ro->value + at,           ro->done + at, ro->bootstrap + at,
         ro->valid + at,  ro->last + block * width, ro->logp + at, l->current + at,
     };
-    double *seconds = l->seconds + worker * HR_TIMES;
+    double *seconds = l->seconds + worker * HR_TIMES_APART;
     double mark = hr_start(seconds);
     ro->moments[block] = (hr_moments){0};
     l->kernels->gae(ro->horizon, (int)width, &from, v->gae, ro->advantage + at, ro->ret + at,
@@ -107,7 +107,7 @@ static void recall_task(void *arg, int64_t unit, int worker) {
     past.obs = l->past.obs, past.valid = l->past.valid, past.done = l->past.done;
     past.states = l->past.states;
     float *after = v->rollout->states + unit * size;
-    double *seconds = l->seconds + worker * HR_TIMES;
+    double *seconds = l->seconds + worker * HR_TIMES_APART;
     double mark = hr_start(seconds);
     for (int64_t t = 0; t < past.horizon; t++) {
         hr_memory memory = hr_memory_at(net, &past, unit, t, after, 0);
