@@ -11,6 +11,8 @@ typedef struct hr_level {
     /* Checks value rows [lo, hi) and writes them. Returns -1, or the flat index (row * members +
      * member) of the first number that is not allowed; slots may then hold some of them already. */
     int64_t (*take)(const hr_taking *taking, int64_t lo, int64_t hi);
+    /* The same without writing. */
+    int64_t (*check)(const hr_taking *taking, int64_t lo, int64_t hi);
     /* Adds the episodes that ended in the last step of worlds [lo, hi) to `totals` (episodes.h),
      * in order of row. Returns how many rows ended (terminated or truncated). */
     int64_t (*count_episodes)(const hr_vec *vec, int64_t lo, int64_t hi, double *totals);

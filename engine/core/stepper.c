@@ -13,10 +13,11 @@
 /* A part of the batch that one thread starts with, so that it finds the same worlds in its
  * cache at each step; who is done early takes from the others'. */
 typedef struct region {
-    _Atomic int64_t untaken; /* first world whose actions nobody has taken */
-    _Atomic int64_t next;    /* first world nobody has stepped */
+    _Atomic int64_t unchecked; /* first world whose actions nobody has checked */
+    _Atomic int64_t next;      /* first world nobody has stepped */
     int64_t end;
-    char padding[40]; /* one region, one cache line */
+    _Atomic int owned; /* 1: the thread that starts with it is there */
+    char padding[36];  /* one region, one cache line */
 } region;
 
 typedef struct share {
@@ -25,7 +26,7 @@ typedef struct share {
     hr_turn *turn;
     int64_t chunk; /* worlds */
     int regions_count;
-    _Atomic int64_t waiting; /* worlds whose actions are still to be written */
+    _Atomic int64_t waiting; /* worlds whose actions are still to be checked */
     _Atomic int wrong;       /* 1: an action is not allowed */
     _Alignas(64) region regions[MAX_REGIONS];
 } share;
@@ -68,19 +69,31 @@ static bool next_chunk(const share *all, _Atomic int64_t *next, int64_t end, int
     return *lo < end;
 }
 
-/* Writes the actions of one region's worlds until none is left. */
-static void take_region(share *all, region *part) {
+/* Checks the actions of one region's worlds until none is left. */
+static void check_region(share *all, region *part) {
+    const int64_t agents = all->vec->env->agents;
     int64_t lo, hi;
-    while (next_chunk(all, &part->untaken, part->end, &lo, &hi)) {
-        if (take_worlds(all->vec, all->turn, lo, hi) >= 0) atomic_store(&all->wrong, 1);
+    while (next_chunk(all, &part->unchecked, part->end, &lo, &hi)) {
+        const int64_t wrong = all->turn->level->check(all->turn->taking, lo * agents, hi * agents);
+        if (wrong >= 0) atomic_store(&all->wrong, 1);
         atomic_fetch_sub(&all->waiting, hi - lo);
     }
 }
 
-/* Steps worlds of one region until none is left; returns how many. */
-static int64_t step_region(share *all, region *part) {
+/* Whether a thread that is done with its own region leaves the rest of another to its owner: the
+ * last chunk, while brief worlds would only be sent from one cache to the other and back. */
+static bool leaves(const share *all, region *part) {
+    if (all->chunk < HR_BLOCK || !atomic_load(&part->owned)) return false;
+    return part->end - atomic_load(&part->next) <= all->chunk;
+}
+
+/* Steps worlds of one region, once their actions are written, until none is left; returns how
+ * many. */
+static int64_t step_region(share *all, region *part, bool own) {
     int64_t worlds = 0, lo, hi;
-    while (next_chunk(all, &part->next, part->end, &lo, &hi)) {
+    if (own) atomic_store(&part->owned, 1);
+    while ((own || !leaves(all, part)) && next_chunk(all, &part->next, part->end, &lo, &hi)) {
+        if (all->turn && all->turn->taking) take_worlds(all->vec, all->turn, lo, hi);
         all->vec->step(all->vec, lo, hi);
         if (steps_cells(all)) count_cells(all->vec, all->turn, lo, hi);
         worlds += hi - lo;
@@ -88,12 +101,12 @@ static int64_t step_region(share *all, region *part) {
     return worlds;
 }
 
-/* Takes actions, waits until all are there (others may be about to write theirs), steps. */
+/* Checks actions, waits until all are (others may be about to find a wrong one), steps. */
 static void step_share(void *arg, int64_t task, int worker) {
     (void)task;
     share *all = arg;
     for (int i = 0; i < all->regions_count && atomic_load(&all->waiting) > 0; i++)
-        take_region(all, &all->regions[(worker + i) % all->regions_count]);
+        check_region(all, &all->regions[(worker + i) % all->regions_count]);
     for (int turns = 1; atomic_load(&all->waiting) > 0; turns++) {
         hr__pause();
         if (turns % 64 == 0) sched_yield();
@@ -102,7 +115,7 @@ static void step_share(void *arg, int64_t task, int worker) {
     const int64_t start = worker == 0 ? hr__now_ns() : 0;
     int64_t worlds = 0;
     for (int i = 0; i < all->regions_count; i++)
-        worlds += step_region(all, &all->regions[(worker + i) % all->regions_count]);
+        worlds += step_region(all, &all->regions[(worker + i) % all->regions_count], i == 0);
     if (worker == 0) hr_pace_add(all->pace, hr__now_ns() - start, worlds);
 }
 
@@ -121,7 +134,8 @@ static bool step_shared(hr_vec *vec, hr_pool *pool, hr_pace *pace, hr_turn *turn
     for (int i = 0; i < all.regions_count; i++) {
         const int64_t cut = first + worlds * (i + 1) / all.regions_count;
         const int64_t hi = i + 1 == all.regions_count ? vec->worlds : cut - cut % grain;
-        atomic_init(&all.regions[i].untaken, lo);
+        atomic_init(&all.regions[i].unchecked, lo);
+        atomic_init(&all.regions[i].owned, 0);
         atomic_init(&all.regions[i].next, lo);
         all.regions[i].end = hi > lo ? hi : lo;
         lo = all.regions[i].end;
