@@ -199,9 +199,16 @@ cdef extern from "core/pace.h" nogil:
 
 
 cdef extern from "core/stepper.h" nogil:
+    ctypedef struct hr_copy:
+        const char *from_ "from"
+        char *into
+        int64_t size
+
     ctypedef struct hr_turn:
         const hr_level *level
         const hr_taking *taking
+        const hr_copy *copies
+        int32_t copies_count
         double *totals
         double *cells
         int64_t wrong

@@ -129,14 +129,22 @@ class VecEnv(BatchEnv):
         reader = ActionReader(self.spec_, self.buffers.action_slots)
         self._read = reader.read
         self._totals = _core.EpisodeTotals(self.core)
-        turns = _core.Turns(self.core, self.pool, reader.direct, self._totals)
-        self._step_all = turns.step
         self._infos = Infos(self.spec_, self.buffers, self.autoreset_mode, final_obs, self.copy)
         self._always_infos = self._infos.always
         self._obs = self.buffers.obs
         self._rewards = arrays["rewards"]
         self._terminated = arrays["terminated"]
         self._truncated = arrays["truncated"]
+        flags = self._rewards, self._terminated, self._truncated
+        plain = isinstance(self._obs, np.ndarray) and self._obs.flags.c_contiguous
+        turns = _core.Turns(
+            self.core,
+            self.pool,
+            reader.direct,
+            self._totals,
+            (self._obs, *flags) if plain else flags,
+        )
+        self._step_all, self._step_copied = turns.step, turns.step_copied
         self._pending = arrays["pending"]
         # Gymnasium's vector environments give float64 rewards, and so does the mode for them
         self._wide_rewards = final_obs == "object"
@@ -182,10 +190,13 @@ class VecEnv(BatchEnv):
         """
         if self._phase != READY or self._blocked:
             self._refuse("step")
-        ended = -1 if actions is None else self._step_all(actions)
+        copies: list[np.ndarray] = []
+        ended = -1
+        if actions is not None:
+            ended, copies = self._turn(actions)
         if ended < 0:
             self._read(actions, None)
-            ended = self._step_all()
+            ended, copies = self._turn(None)
         if self._checked:
             self._steps += 1
             self._raise_failure()
@@ -195,11 +206,16 @@ class VecEnv(BatchEnv):
         obs, rewards = self._obs, self._rewards
         terminated, truncated = self._terminated, self._truncated
         if self.copy:
-            obs = obs.copy() if isinstance(obs, np.ndarray) else map_arrays(np.copy, obs)
-            rewards, terminated, truncated = rewards.copy(), terminated.copy(), truncated.copy()
+            *first, rewards, terminated, truncated = copies
+            obs = first[0] if first else map_arrays(np.copy, obs)
         if self._wide_rewards:
             rewards = rewards.astype(np.float64)
         return obs, rewards, terminated, truncated, infos
+
+    def _turn(self, actions: Any) -> tuple[int, list[np.ndarray]]:
+        """One step of all worlds: how many rows ended, and the results' copies, where they are
+        wanted. REFUSED (below 0): the actions have to be read first."""
+        return self._step_copied(actions) if self.copy else (self._step_all(actions), [])
 
     def render(self) -> tuple[np.ndarray, ...]:
         """One RGB frame per world, uint8 [height, width, 3]; needs render_mode="rgb_array"."""

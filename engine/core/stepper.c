@@ -3,6 +3,7 @@
 
 #include <sched.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "episodes.h"
 #include "waitword.h"
@@ -57,6 +58,15 @@ static int64_t take_worlds(const hr_vec *vec, const hr_turn *turn, int64_t lo, i
     return turn->level->take(turn->taking, lo * vec->env->agents, hi * vec->env->agents);
 }
 
+/* Copies the results of the worlds of [lo, hi). */
+static void copy_worlds(const hr_turn *turn, int64_t lo, int64_t hi) {
+    for (int k = 0; turn != NULL && k < turn->copies_count; k++) {
+        const hr_copy *copy = &turn->copies[k];
+        memcpy(copy->into + lo * copy->size, copy->from + lo * copy->size,
+               (size_t)((hi - lo) * copy->size));
+    }
+}
+
 /* Whether all cells are stepped whole, each by one thread. */
 static bool steps_cells(const share *all) { return counts(all->turn) && all->chunk % HR_CELL == 0; }
 
@@ -95,6 +105,7 @@ static int64_t step_region(share *all, region *part, bool own) {
     while ((own || !leaves(all, part)) && next_chunk(all, &part->next, part->end, &lo, &hi)) {
         if (all->turn && all->turn->taking) take_worlds(all->vec, all->turn, lo, hi);
         all->vec->step(all->vec, lo, hi);
+        copy_worlds(all->turn, lo, hi);
         if (steps_cells(all)) count_cells(all->vec, all->turn, lo, hi);
         worlds += hi - lo;
     }
@@ -153,6 +164,7 @@ static bool step_alone(hr_vec *vec, hr_pace *pace, hr_turn *turn, int64_t first)
     const int64_t start = hr__now_ns();
     vec->step(vec, first, vec->worlds);
     hr_pace_add(pace, hr__now_ns() - start, vec->worlds - first);
+    copy_worlds(turn, first, vec->worlds);
     if (counts(turn)) count_cells(vec, turn, 0, vec->worlds);
     return true;
 }
@@ -170,6 +182,7 @@ static bool step_first(hr_vec *vec, hr_pool *pool, hr_pace *pace, hr_turn *turn)
     vec->step(vec, 0, 1);
     hr_pace_add(pace, hr__now_ns() - start, 1);
     step_all(vec, pool, pace, NULL, 1);
+    copy_worlds(turn, 0, vec->worlds);
     if (counts(turn)) count_cells(vec, turn, 0, vec->worlds);
     return true;
 }

@@ -12,10 +12,19 @@
 #include "pool.h"
 #include "vec.h"
 
+/* An array of the batch, and a copy that is made of it: the same number of bytes for each world. */
+typedef struct hr_copy {
+    const char *from;
+    char *into;
+    int64_t size;
+} hr_copy;
+
 /* What goes with a step of all worlds. */
 typedef struct hr_turn {
     const hr_level *level;
     const hr_taking *taking; /* actions to be taken before the step; NULL: they are in place */
+    const hr_copy *copies;   /* [copies_count] made of the results */
+    int32_t copies_count;
     double *totals;          /* episodes that end are added here (episodes.h); NULL: not counted */
     double *cells;           /* [hr_cells_of(worlds)][hr_totals_size] scratch */
     int64_t wrong;           /* out: -1, or hr_level.take's: nothing was stepped */
