@@ -9,11 +9,8 @@
     int64_t hr_check_##level(const hr_taking *, int64_t, int64_t);                                 \
     int64_t hr_count_episodes_##level(const hr_vec *, int64_t, int64_t, double *);                 \
     static const hr_level level_##level = {                                                        \
-        hr_step_plain_##level,                                                                     \
-        hr_step_agents_##level,                                                                    \
-        hr_take_##level,                                                                           \
-        hr_check_##level,                                                                          \
-        hr_count_episodes_##level,                                                                 \
+        hr_step_plain_##level, hr_step_agents_##level,    hr_take_##level,                         \
+        hr_check_##level,      hr_count_episodes_##level,                                          \
     };
 
 DECLARE(base)

@@ -155,7 +155,8 @@ static bool run_one(hr_pool *pool, hr_job *job, int index) {
 static hr_job *take_job(hr_pool *pool) {
     pthread_mutex_lock(&pool->lock);
     hr_job *job = pool->first;
-    while (job != NULL && atomic_load(&job->all_taken)) job = job->next_job; /* still being unlinked */
+    while (job != NULL && atomic_load(&job->all_taken))
+        job = job->next_job; /* still being unlinked */
     if (job != NULL) atomic_fetch_add(&job->users, 1);
     pthread_mutex_unlock(&pool->lock);
     return job;

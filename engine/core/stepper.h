@@ -25,10 +25,10 @@ typedef struct hr_turn {
     const hr_taking *taking; /* actions to be taken before the step; NULL: they are in place */
     const hr_copy *copies;   /* [copies_count] made of the results */
     int32_t copies_count;
-    double *totals;          /* episodes that end are added here (episodes.h); NULL: not counted */
-    double *cells;           /* [hr_cells_of(worlds)][hr_totals_size] scratch */
-    int64_t wrong;           /* out: -1, or hr_level.take's: nothing was stepped */
-    int64_t ended;           /* out: rows that ended, 0 where they are not counted */
+    double *totals; /* episodes that end are added here (episodes.h); NULL: not counted */
+    double *cells;  /* [hr_cells_of(worlds)][hr_totals_size] scratch */
+    int64_t wrong;  /* out: -1, or hr_level.take's: nothing was stepped */
+    int64_t ended;  /* out: rows that ended, 0 where they are not counted */
 } hr_turn;
 
 /* Steps all worlds: in the calling thread when pool is NULL or sharing would not pay. turn: what

@@ -9,16 +9,16 @@
 
 /* One worker's memory, carved out of its scratch. */
 typedef struct scratch {
-    float *hidden;   /* [hidden][64] */
-    float *out;      /* [outputs][64] */
-    float *work;     /* [outputs][64] */
-    float *x;        /* [features][64] last observations */
-    float *finals;   /* [features][64] final observations waiting for their value, */
-    float *kept;     /* [state][64] what was remembered then, */
-    int64_t *places; /* [64] where these values go in `bootstrap` */
+    float *hidden;       /* [hidden][64] */
+    float *out;          /* [outputs][64] */
+    float *work;         /* [outputs][64] */
+    float *x;            /* [features][64] last observations */
+    float *finals;       /* [features][64] final observations waiting for their value, */
+    float *kept;         /* [state][64] what was remembered then, */
+    int64_t *places;     /* [64] where these values go in `bootstrap` */
     double *obs_sums;    /* [2][features] of the block, until it is done, */
     double *reward_sums; /* [3] likewise: in the rollout other threads write next to them */
-    int waiting;     /* how many there are */
+    int waiting;         /* how many there are */
 } scratch;
 
 /* What one task works on. */
@@ -236,8 +236,7 @@ static hr_fault record(const call *run, scratch *s, int block, int64_t row, int 
     if (!c->kernels->record(rows, vec->batch.rewards + row, vec->batch.terminated + row,
                             vec->batch.truncated + row, reward, done, &ends))
         return find_bad(HR_FAULT_REWARD, reward, 1, step, row);
-    if (c->reward_clip > 0.0f)
-        normalize_rewards(run, row, rows, tile, s->reward_sums);
+    if (c->reward_clip > 0.0f) normalize_rewards(run, row, rows, tile, s->reward_sums);
     return ends ? record_ends(run, s, block, row, rows, step, tile) : (hr_fault){0};
 }
 

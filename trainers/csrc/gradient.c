@@ -59,7 +59,7 @@ int64_t hr_units(const hr_net *net, const hr_rollout *ro) {
 
 /* Input units of a layer done together on the way back, so that their activations are read
  * from the outer cache once: for the weight gradient, for their own delta, for the layer below. */
-#define BACK_UNITS 8
+#define BACK_UNITS 16
 
 static void offset_tiles(int tiles, float *const *base, int64_t feature, const float **moved) {
     for (int k = 0; k < tiles; k++) moved[k] = base[k] + feature * HR_TILE;

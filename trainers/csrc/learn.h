@@ -11,7 +11,7 @@
 #include "../../engine/core/pool.h"
 #include "rollout.h"
 
-#define HR_PASS       8  /* tiles whose activations are kept at once */
+#define HR_PASS       6  /* tiles whose activations are kept at once */
 #define HR_MAX_CHUNKS 64 /* chunks of a minibatch at most */
 #define HR_SUMMED     8  /* chunks of a group */
 #define HR_SAMPLED    8  /* one unit in so many tells the sample size that correction clip has */
@@ -62,12 +62,12 @@ typedef struct hr_learner {
     int32_t *part;         /* [units] minibatch of each */
     int32_t *filled;       /* [units] room: where the next unit of each minibatch goes */
     hr_past past;
-    float *current;  /* [tiles][64] log-probabilities under the current policy */
-    double *weights; /* [tiles][2] sums of the rows' weights and of their squares */
-    float *grads;    /* [HR_MAX_CHUNKS][grad_size], of which params are used */
+    float *current;    /* [tiles][64] log-probabilities under the current policy */
+    double *weights;   /* [tiles][2] sums of the rows' weights and of their squares */
+    float *grads;      /* [HR_MAX_CHUNKS][grad_size], of which params are used */
     int64_t grad_size; /* whole cache lines */
-    double *sums;    /* [HR_MAX_CHUNKS][HR_SUMS_APART] */
-    char *scratch;   /* [workers][hr_learn_scratch()] */
+    double *sums;      /* [HR_MAX_CHUNKS][HR_SUMS_APART] */
+    char *scratch;     /* [workers][hr_learn_scratch()] */
     int64_t scratch_size;
     double *seconds;     /* [workers][HR_TIMES_APART] */
     int32_t detailed;    /* whether the stages within a task are timed too */

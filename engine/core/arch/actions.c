@@ -16,9 +16,8 @@ static void *slot_of(const hr_taking *t, int64_t row) {
 
 /* Whether all n are allowed. No early exit, so that the loop vectorises; the offender is looked
  * up afterwards. slots: where they go, or NULL. */
-static inline __attribute__((always_inline)) bool flat_int64(const int64_t *restrict values,
-                                                             int64_t n, int32_t choices,
-                                                             int32_t *restrict slots) {
+static inline __attribute__((always_inline)) bool
+flat_int64(const int64_t *restrict values, int64_t n, int32_t choices, int32_t *restrict slots) {
     uint32_t bad = 0;
     for (int64_t i = 0; i < n; i++) {
         const int32_t low = (int32_t)(uint64_t)values[i];
@@ -29,9 +28,8 @@ static inline __attribute__((always_inline)) bool flat_int64(const int64_t *rest
     return bad == 0;
 }
 
-static inline __attribute__((always_inline)) bool flat_int32(const int32_t *restrict values,
-                                                             int64_t n, int32_t choices,
-                                                             int32_t *restrict slots) {
+static inline __attribute__((always_inline)) bool
+flat_int32(const int32_t *restrict values, int64_t n, int32_t choices, int32_t *restrict slots) {
     uint32_t bad = 0;
     for (int64_t i = 0; i < n; i++) {
         bad |= (uint32_t)(values[i] < 0) | (uint32_t)(values[i] >= choices);
@@ -53,8 +51,7 @@ static bool flat_is_allowed(const hr_taking *t, int64_t at, int64_t n, bool writ
 }
 
 static int64_t take_discrete(const hr_taking *t, int64_t lo, int64_t hi, bool write) {
-    if (is_flat(t) && flat_is_allowed(t, lo * t->members, (hi - lo) * t->members, write))
-        return -1;
+    if (is_flat(t) && flat_is_allowed(t, lo * t->members, (hi - lo) * t->members, write)) return -1;
     for (int64_t r = lo; r < hi; r++) {
         int32_t *slot = slot_of(t, r);
         for (int32_t m = 0; m < t->members; m++) {

@@ -146,6 +146,16 @@ INLINE vf fold(vf a, vf b) {
 
 #define GRADS (GRAD_UNITS * 4)
 
+/* into[4] += from[4]; neither need be aligned. */
+INLINE void add_four(float *into, const float *from) {
+    typedef float four __attribute__((vector_size(16)));
+    four a, b;
+    memcpy(&a, into, sizeof a);
+    memcpy(&b, from, sizeof b);
+    a += b;
+    memcpy(into, &a, sizeof a);
+}
+
 /* dw[u][i] += sum over rows of dy[u] x[i], u < units, i < inputs; db likewise with x = 1. */
 INLINE void grad_block(const int units, const int inputs, const int bias, int ld, int tiles,
                        const float *const *dy, int dy_at, const float *const *x, int x_at,
@@ -179,7 +189,10 @@ INLINE void grad_block(const int units, const int inputs, const int bias, int ld
     memcpy(total, sum, sizeof total);
 #pragma GCC unroll 4
     for (int u = 0; u < units; u++) {
-        for (int i = 0; i < inputs; i++) dw[u * ld + i] += total[u * 4 + i];
+        if (inputs == 4)
+            add_four(dw + u * ld, total + u * 4);
+        else
+            for (int i = 0; i < inputs; i++) dw[u * ld + i] += total[u * 4 + i];
         if (bias) db[u] += vsum(bias_sum[u]);
     }
 }
