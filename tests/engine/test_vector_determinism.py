@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batches import MODES, PAIR, SLIDE, SLOPE, WALK, leaves, rollout
+from batches import MODES, PAIR, SLIDE, SLOPE, WALK, assert_same, leaves, rollout
 
 from headrace import make_vec
 from headrace.engine import compile
@@ -103,6 +103,21 @@ def test_copies_and_views_hold_the_same(mode: str) -> None:
             views.reset(options={"reset_mask": over.copy()})
             copies.reset(options={"reset_mask": over.copy()})
     np.testing.assert_array_equal(kept[0], first)  # a copy stays as it was
+
+
+@pytest.mark.parametrize("env", ["cartpole", "foraging", PAIR])
+def test_threads_copy_all_of_what_they_step(env: str) -> None:
+    made = [make_vec(env, 9000, threads=threads, copy=threads > 1) for threads in (3, 1)]
+    for vec in made:
+        vec.reset(seed=1)
+    rng = np.random.default_rng(0)
+    for _ in range(12):
+        made[0].action_space.seed(int(rng.integers(1 << 30)))
+        actions = made[0].action_space.sample()
+        copied, viewed = (vec.step(actions)[:4] for vec in made)
+        for mine, theirs in zip(copied, viewed, strict=True):
+            assert_same(mine, theirs)
+        assert not np.shares_memory(copied[1], made[0].buffers.arrays["rewards"])
 
 
 def test_where_nothing_ended_the_same_views_come_back() -> None:
