@@ -64,13 +64,14 @@ cdef class RunningMoments:
 
     def scale(self):
         """1 / standard deviation, float64 [size]; 1 before anything was seen."""
-        found = np.ones(len(self.mean))
+        found = np.empty(len(self.mean))
         cdef double *scale = <double *>data(found)
         cdef double *square = <double *>data(self.square)
         cdef int64_t k
-        if self.count > 0:
-            for k in range(len(self.mean)):
-                scale[k] = 1.0 / sqrt(square[k] / self.count + VARIANCE_EPSILON)
+        for k in range(len(self.mean)):
+            scale[k] = 1.0
+            if self.count > 0:
+                scale[k] /= sqrt(square[k] / self.count + VARIANCE_EPSILON)
         return found
 
     def state_dict(self):

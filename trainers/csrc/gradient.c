@@ -127,12 +127,24 @@ static void tile_loss(const batch *b, const hr_scratch *s, int64_t tile, const h
     hr_lap(seconds, HR_TIME_LOSS, &mark);
 }
 
+/* Has what the loss reads of a tile fetched while another is worked on. */
+static void fetch_tile(const batch *b, int64_t tile) {
+    const hr_net *net = b->learner->net;
+    const hr_rollout *ro = b->rollout;
+    const float *rows[] = {ro->value, ro->advantage, ro->ret, ro->valid, b->reference.logp};
+    hr_fetch(ro->obs + tile * net->features * HR_TILE, (int64_t)net->features * HR_TILE);
+    hr_fetch((const float *)ro->actions + tile * net->heads * HR_TILE, net->heads * HR_TILE);
+    for (int k = 0; k < 5; k++) hr_fetch(rows[k] + tile * HR_TILE, HR_TILE);
+}
+
 /* Forward, loss and backward of at most HR_PASS tiles. */
 static void pass(const batch *b, const hr_scratch *s, const int32_t *order, int64_t tiles,
                  float *grad, double *sums, double *seconds) {
     const hr_net *net = b->learner->net;
     window win = window_at(b, s, 0, tiles);
+    fetch_tile(b, order[0]);
     for (int k = 0; k < win.tiles; k++) {
+        if (k + 1 < tiles) fetch_tile(b, order[k + 1]);
         win.obs[k] = b->rollout->obs + (int64_t)order[k] * net->features * HR_TILE;
         tile_loss(b, s, order[k], NULL, win.hidden[k], win.dout[k], grad, sums, seconds);
     }
