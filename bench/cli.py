@@ -14,6 +14,7 @@ from ..flags import UsageError, Verb
 from ..output import print_json
 from . import machine, plots, results
 from .benchmark import Benchmark, Flags, Report
+from .distance import Distance
 from .given import Given, watching
 from .interference import Interference, forewarn, told
 
@@ -55,11 +56,17 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def run(benchmark: Benchmark, flags: Any, here: dict[str, Any]) -> Report:
-    """Measures, and prints the tables on stderr; `here` is told of other work meanwhile."""
+def run(
+    benchmark: Benchmark, flags: Any, here: dict[str, Any], distance: Distance | None = None
+) -> Report:
+    """Measures, and prints the tables on stderr; `here` is told of other work meanwhile.
+
+    distance: of the cores, with what other benchmarks of this process found of it.
+    """
     forewarn()
     watch = Interference()
-    with watching(Given(again=not flags.quick)) as given, _Progress() as progress:
+    looks = Given(again=not flags.quick, distance=distance)
+    with watching(looks) as given, _Progress() as progress:
         report = benchmark.report(flags, progress.show)
     here |= told(watch, given)
     results.print_report(report.title, here, report.results, report.ratios)

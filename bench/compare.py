@@ -9,6 +9,10 @@ seen. Where other work disturbed a run, the margin is no less than the share of 
 it took; for a figure that was measured while the CPUs gave less than they have, no less than what
 was missing. Medians further apart than the margin without that proof are called unclear. With fewer
 than four repeats the proof is that the ranges lie apart; one repeat alone has none.
+
+What cores that lie apart (distance.py) cost depends on the figure. So there is no proof for one of
+which disturbed repeats stand in a run whose cores lay apart at times, nor for one of several
+threads where they lay further apart in one run than in the other.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from ..engine.errors import HeadraceError
 from ..flags import Verb
 from ..output import print_json
 from ..trainers.settings import required, setting
+from .distance import APART, were_apart
 from .ranks import chance_above
 from .results import shown
 
@@ -36,7 +41,9 @@ LEVEL = 0.05  # of the test, both directions together
 RANKED = 4  # repeats that the test needs to reject anything; with fewer, ranges must lie apart
 LESS_IS_BETTER = ("s", "us/call", "core-s/M", "GPU-s/M", "share off", "environments")
 # What a machine is told of and is not.
-PASSING = ("load", "other_work", "disturbed", "cores_given", "retaken", "short")
+PASSING = (
+    "load", "other_work", "disturbed", "cores_given", "round_trip_ns", "retaken", "short",
+)  # fmt: skip
 NEUTRAL = ("steps", "cores")  # neither more nor less is better
 SAME, UNCLEAR, MOVED = "same", "unclear", "moved"
 Figure = Mapping[str, Any]
@@ -77,6 +84,7 @@ class Comparison:
     before: float  # median
     after: float
     factor: float  # after / before
+    margin: float  # a share of the first that they may differ by
     chance: float  # of repeats as far apart, were it no more than the margin; 1 within it
     verdict: str  # same: within the margin; unclear; moved
     better: bool | None  # whether a figure that moved did so for the better; None: neither
@@ -132,18 +140,37 @@ def withheld(figure: Figure, machine: Mapping[str, Any]) -> float:
     return float(1.0 - given["least"] / machine["cores"])
 
 
-def compared(before: Figure, after: Figure, margin: float = LEAST) -> Comparison:
-    """Two measurements of the same; both have a value. margin: as a share of the first."""
+def hidden(figure: Figure, machine: Mapping[str, Any]) -> bool:
+    """Whether repeats of the figure stand that were disturbed, on a machine whose cores lay apart
+    at times."""
+    return bool(figure.get("short")) and were_apart(machine.get("round_trip_ns"))
+
+
+def unlike(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[float, float] | None:
+    """ns, the medians of both machines' round trips between cores where one lay apart beside the
+    other; None: alike, or not known."""
+    told = before.get("round_trip_ns"), after.get("round_trip_ns")
+    if not (told[0] and told[1]):
+        return None
+    trips = float(told[0]["median"]), float(told[1]["median"])
+    return trips if max(trips) > APART * min(trips) else None
+
+
+def compared(
+    before: Figure, after: Figure, margin: float = LEAST, provable: bool = True
+) -> Comparison:
+    """Two measurements of the same; both have a value. margin: as a share of the first;
+    provable: whether they can have moved at all."""
     a, b = before["median"], after["median"]
     allowed = margin * abs(a)
     apart = abs(b - a) > allowed
     chance = _chance(before, after, math.copysign(allowed, b - a)) if apart else 1.0
-    verdict = SAME if not apart else MOVED if chance <= LEVEL else UNCLEAR
+    verdict = SAME if not apart else MOVED if provable and chance <= LEVEL else UNCLEAR
     better = None
     if verdict == MOVED and before["unit"] not in NEUTRAL:
         better = (b < a) == (before["unit"] in LESS_IS_BETTER)
     factor = b / a if a else float(b == a)
-    return Comparison(*key_of(before), a, b, factor, chance, verdict, better)
+    return Comparison(*key_of(before), a, b, factor, margin, chance, verdict, better)
 
 
 def _chance(before: Figure, after: Figure, allowed: float) -> float:
@@ -173,6 +200,8 @@ class Outcome:
     margin: float  # a share that two runs of the same may differ by
     disturbed: Sequence[str]  # before, after: which of them other work disturbed
     short: dict[str, int]  # before, after: figures with repeats while the CPUs gave less
+    hidden: dict[str, int]  # of these, those of a run whose cores lay apart at times
+    unlike: tuple[float, float] | None  # ns between cores, where one run's lay apart
     comparisons: Sequence[Comparison]
     only_before: Sequence[str]
     only_after: Sequence[str]
@@ -187,6 +216,8 @@ class Outcome:
             "margin": self.margin,
             "disturbed": list(self.disturbed),
             "short": self.short,
+            "hidden": self.hidden,
+            "unlike": None if self.unlike is None else list(self.unlike),
             "differences": {name: list(pair) for name, pair in self.differences.items()},
             "only_before": list(self.only_before),
             "only_after": list(self.only_after),
@@ -203,6 +234,8 @@ def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> Outcome:
     pairs = [(old[key], new[key]) for key in old if key in new]
     machines = before["machine"], after["machine"]
     margin = max(margin_of(pairs), *(taken(machine) for machine in machines))
+    trips = unlike(*machines)
+    behind = [[*map(hidden, pair, machines)] for pair in pairs]
     return Outcome(
         _differences(before["machine"], after["machine"]),
         margin,
@@ -215,7 +248,16 @@ def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> Outcome:
             "before": sum(bool(before.get("short")) for before, _ in pairs),
             "after": sum(bool(after.get("short")) for _, after in pairs),
         },
-        [compared(*pair, max(margin, *map(withheld, pair, machines))) for pair in pairs],
+        {"before": sum(each[0] for each in behind), "after": sum(each[1] for each in behind)},
+        trips,
+        [
+            compared(
+                *pair,
+                margin=max(margin, *map(withheld, pair, machines)),
+                provable=not (any(each) or (trips is not None and pair[0]["threads"] > 1)),
+            )
+            for pair, each in zip(pairs, behind, strict=True)
+        ],
         [_label(*key) for key in old if key not in new],
         [_label(*key) for key in new if key not in old],
     )
@@ -272,11 +314,23 @@ def print_outcome(outcome: Outcome) -> None:
     for which in outcome.disturbed:
         console.print(f"[yellow]{which}: other work disturbed these figures; measure again[/]")
     for which, count in outcome.short.items():
-        if count:
+        if outcome.hidden[which]:
+            console.print(
+                f"[yellow]{which}: the cores lay further apart than at best while {count} figures "
+                "were measured; nothing proves that these moved: measure again[/]"
+            )
+        elif count:
             console.print(
                 f"[yellow]{which}: the CPUs gave less than they have while {count} figures were "
                 "measured; their margin is what was missing then[/]"
             )
+    if outcome.unlike is not None:
+        trips = " | ".join(f"{trip:.0f} ns" for trip in outcome.unlike)
+        console.print(
+            f"[yellow]a cache line's way between cores and back differs:[/] {trips}; [yellow]"
+            "nothing proves that figures of several threads moved: measure again when the cores "
+            "lie alike[/]"
+        )
     for name, (before, after) in outcome.differences.items():
         console.print(f"[yellow]{name} differs:[/] {escape(f'{before} | {after}')}")
     told = [each for each in outcome.comparisons if each.verdict != SAME]
@@ -302,9 +356,16 @@ def print_outcome(outcome: Outcome) -> None:
             console.print(escape(f"only {which}: {', '.join(names)}"))
     console.print(
         f"{len(outcome.comparisons)} figures: {outcome.count(SAME)} within "
-        f"{100 * outcome.margin:.1f} %, {outcome.count(UNCLEAR)} further apart by less than the "
-        f"noise, {outcome.count(MOVED)} moved"
+        f"{_margin(outcome)}, {outcome.count(UNCLEAR)} unclear, {outcome.count(MOVED)} moved"
     )
+
+
+def _margin(outcome: Outcome) -> str:
+    widest = max((each.margin for each in outcome.comparisons), default=outcome.margin)
+    told = f"{100 * outcome.margin:.1f} %"
+    if widest > outcome.margin:
+        told += f" (up to {100 * widest:.1f} % where the CPUs gave less)"
+    return told
 
 
 def _verdict(each: Comparison) -> str:

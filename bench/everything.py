@@ -9,6 +9,7 @@ from ..flags import Verb
 from . import machine
 from .benchmark import Flags, Report
 from .cli import BENCHMARKS, benchmark_named, checked_plots, finish, run
+from .distance import Distance
 from .interference import together
 from .results import Result
 
@@ -37,9 +38,10 @@ def main(argv: list[str]) -> int:
     else:
         runs.append(("train", PRESETS))
     meanwhile: list[dict[str, Any]] = []
+    distance = Distance()
     for name, given in runs:
         benchmark = benchmark_named(name)
-        report = run(benchmark, benchmark.flags(quick=flags.quick, **given), here)
+        report = run(benchmark, benchmark.flags(quick=flags.quick, **given), here, distance)
         meanwhile.append({**here})
         found += [dataclasses.replace(each, name=f"{name}/{each.name}") for each in report.results]
     finish(flags, here | together(meanwhile), Report("All", found))

@@ -7,10 +7,12 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from ..engine.cpus import available_cpus
-from .given import Given
+from .distance import were_apart
+from .given import ENOUGH, Given
 
 ROOM = 0.1  # share of a core that others may take of each before figures count as disturbed
 SHORTEST = 0.1  # seconds below which the system's clock ticks are too coarse
@@ -58,7 +60,7 @@ def disturbs(others: float | None) -> bool:
 
 def told(watch: Interference, given: Given) -> dict[str, Any]:
     """For a document's machine: cores that other work kept busy, whether that was too much, and
-    what the CPUs gave."""
+    what the CPUs gave and how far they lay apart."""
     others = watch.cores()
     return {"other_work": others, "disturbed": disturbs(others), **given.told()}
 
@@ -66,10 +68,17 @@ def told(watch: Interference, given: Given) -> dict[str, Any]:
 def together(machines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What `told` says of several benchmarks, as one: the worst of each."""
     given = [each["cores_given"] for each in machines if each["cores_given"]]
+    trips = [each["round_trip_ns"] for each in machines if each["round_trip_ns"]]
     return {
         "other_work": max((each["other_work"] or 0.0 for each in machines), default=None),
         "cores_given": {key: min(each[key] for each in given) for key in given[0]}
         if given
+        else None,
+        "round_trip_ns": {
+            key: pick(each[key] for each in trips)
+            for key, pick in (("least", min), ("median", median), ("most", max))
+        }
+        if trips
         else None,
         "retaken": sum(each["retaken"] for each in machines),
         "short": sum(each["short"] for each in machines),
@@ -109,7 +118,11 @@ def _of_given(machine: Mapping[str, Any]) -> str | None:
         return None
     said = [f"{again} repeats were taken again"] if again else []
     said += [f"{stand} stand and disturb their figures"] if stand else []
-    return (
-        f"the CPUs gave {given['least']:.2g} of {machine['cores']} cores at times: "
-        f"{', '.join(said)}"
-    )
+    trip = machine.get("round_trip_ns")
+    why = []
+    if trip and were_apart(trip):
+        times = trip["most"] / trip["least"]
+        why = [f"the cores lay up to {times:.1f} times as far apart as at best"]
+    if given["least"] < ENOUGH * machine["cores"] or not why:
+        why.insert(0, f"the CPUs gave {given['least']:.2g} of {machine['cores']} cores")
+    return f"{' and '.join(why)} at times: {', '.join(said)}"

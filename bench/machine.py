@@ -37,7 +37,8 @@ def describe(arguments: list[str]) -> dict[str, Any]:
         "other_work": None,  # cores that it kept busy: known when everything has been measured
         "disturbed": False,  # by it
         "cores_given": None,  # least and median of what the CPUs gave, likewise
-        "retaken": 0,  # repeats that were taken again, since they gave less
+        "round_trip_ns": None,  # a cache line between them: least, median of what stands, most
+        "retaken": 0,  # repeats that were taken again, since they gave less or lay apart
         "short": 0,  # repeats that stand although they did
         "command": shlex.join(["headrace", "bench", *arguments]),
     }

@@ -38,7 +38,7 @@ class Result:
     repeats: int
     note: str
     samples: tuple[float, ...] = ()  # the repeats, in the order in which they were taken
-    retaken: int = 0  # others that were taken again, since the CPUs gave less than they have
+    retaken: int = 0  # others that were taken again, since the CPUs gave less or lay apart
     short: int = 0  # of the samples, taken although they did
     missed: int = 0  # seeds that never got there: the median counts them as later than all samples
 
@@ -143,10 +143,12 @@ def _digits(value: float) -> str:
 
 
 def remark(result: Result) -> str:
-    """Its note, with how many of its repeats were taken while the CPUs gave less."""
+    """Its note, with how many of its repeats were taken while the CPUs gave less or lay
+    apart."""
     if not result.short:
         return result.note
-    told = f"disturbed: the CPUs gave less during {result.short} of {result.repeats} repeats"
+    during = f"during {result.short} of {result.repeats} repeats"
+    told = f"disturbed: the CPUs gave less or lay further apart {during}"
     return "; ".join(filter(None, (result.note, told)))
 
 

@@ -1,5 +1,6 @@
 """Repeats in turn: every job once, then every job again. Those around which the CPUs gave less
-than they have (given.py) are taken again: none is ever thrown away for what it came to itself."""
+than they have, or lay further apart than they need (given.py), are taken again: none is ever thrown
+away for what it came to itself."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ class Repeats(Generic[T]):
 
     values: Sequence[T]
     retaken: int = 0  # repeats that were taken again
-    short: set[int] = field(default_factory=set)  # rounds in which the CPUs gave less
+    short: set[int] = field(default_factory=set)  # rounds in which the CPUs gave less or lay apart
 
     def spread(self, pick: Callable[[T], Any] = lambda value: value) -> Spread:
         """Of the number that `pick` takes from each."""
@@ -48,9 +49,9 @@ def repeated(
 ) -> list[Repeats[T]]:
     """Calls each job with 0 .. rounds - 1, all of them in turn.
 
-    Repeats between two looks, of which one found that the CPUs give less, are taken again when
-    all others have been taken; no more than as many again as there are repeats. announce: told
-    how many repeats stand.
+    Repeats between two looks, of which one found that the CPUs give less or lie apart, are taken
+    again when all others have been taken; no more than as many again as there are repeats.
+    announce: told how many repeats stand.
     """
     given = watched()
     waiting: deque[Slot] = deque((k, at) for k in range(rounds) for at in range(len(jobs)))
@@ -58,12 +59,14 @@ def repeated(
     found: dict[Slot, T] = {}
     notes = [Repeats[T]([]) for _ in jobs]
     stretch = _Stretch(given, notes, waiting) if given is not None else None
-    while waiting:
+    while waiting or (stretch is not None and stretch.settle()):
         number, at = waiting.popleft()
         found[number, at] = jobs[at](number)
         announce(total - len(waiting))
         if stretch is not None:
             stretch.add((number, at))
+    if stretch is not None:
+        stretch.given.stood += stretch.trips.values()
     for at, note in enumerate(notes):
         note.values = [found[number, at] for number in range(rounds)]
     return notes
@@ -77,28 +80,42 @@ class _Stretch:
         self.first = len(waiting)  # repeats that have not been taken at all
         self.spare = self.first if given.again else 0
         self.taken: list[Slot] = []
-        self.enough = given.look()
+        self.trips: dict[Slot, float] = {}  # of repeats: the longest around them, where known
+        self.kept: set[Slot] = set()  # though they should be taken again
+        self.last = given.look()
 
     def add(self, slot: Slot) -> None:
         self.taken.append(slot)
         self.first -= 1
         if self.waiting and not self.given.due():
             return
-        before, self.enough = self.enough, self.given.look()
-        if not (before and self.enough):
-            self._doubt()
+        before, self.last = self.last, self.given.look()
+        trips = [look.trip for look in (before, self.last) if look.trip is not None]
+        if trips:
+            self.trips |= dict.fromkeys(self.taken, max(trips))
+        if not (self.given.fine(before) and self.given.fine(self.last)):
+            self._doubt(self.taken)
         self.taken = []
-        if self.waiting and self.first <= 0 and not self.enough:
-            self.enough = self.given.wait()  # all that is left has seen a phase already
+        if self.waiting and self.first <= 0:
+            self.last = self.given.wait()  # all that is left has seen a phase already
 
-    def _doubt(self) -> None:
+    def settle(self) -> bool:
+        """Judges again what stands, since the cores may have come nearer than they were known to
+        lie; whether repeats wait now."""
+        apart = self.given.distance.apart
+        standing = self.trips.keys() - self.kept
+        self._doubt(sorted(slot for slot in standing if apart(self.trips[slot])))
+        return bool(self.waiting)
+
+    def _doubt(self, slots: list[Slot]) -> None:
         """Has the repeats taken again, as far as may be."""
-        again, kept = self.taken[: self.spare], self.taken[self.spare :]
+        again, kept = slots[: self.spare], slots[self.spare :]
         self.spare -= len(again)
         for _, at in again:
             self.notes[at].retaken += 1
         for number, at in kept:
             self.notes[at].short.add(number)
+        self.kept.update(kept)
         self.given.retaken += len(again)
         self.given.short += len(kept)
         self.waiting.extend(again)

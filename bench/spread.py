@@ -12,7 +12,7 @@ class Spread:
     """Repeated measurements, in the order in which they were taken."""
 
     samples: tuple[float, ...]
-    retaken: int = 0  # others that were taken again, since the CPUs gave less than they have
+    retaken: int = 0  # others that were taken again, since the CPUs gave less or lay apart
     short: int = 0  # of these, taken although they did
 
     @classmethod

@@ -232,6 +232,10 @@ cdef extern from "core/flight.h" nogil:
     int64_t hr_async_ready(hr_async *) noexcept
 
 
+cdef extern from "core/distance.h" nogil:
+    double hr_round_trip_ns(int first, int second) noexcept
+
+
 def crash_watch(bytes sentence):
     """Written on stderr should native code crash, until `crash_unwatch`; see crash.h."""
     hr_crash_watch(sentence, len(sentence))
@@ -245,6 +249,15 @@ def crash_stack():
 
 def crash_unwatch():
     hr_crash_unwatch()
+
+
+def round_trip_ns(int first, int second):
+    """Nanoseconds that a cache line takes from one CPU to another and back; None where that is not
+    known, see distance.h."""
+    cdef double found
+    with nogil:
+        found = hr_round_trip_ns(first, second)
+    return None if found < 0 else found
 
 
 include "_describe.pxi"

@@ -11,6 +11,7 @@ import pytest
 
 from headrace.bench import cli, everything, plots, stepping
 from headrace.bench.benchmark import Report
+from headrace.bench.distance import Distance
 from headrace.bench.results import Result, ResultsError
 from headrace.bench.spread import Spread
 from headrace.cli import main
@@ -25,8 +26,11 @@ def figure(name: str, value: float = 2e6, threads: int = 1, unit: str = "steps/s
 def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The flags that each benchmark was run with."""
     seen: dict[str, Any] = {}
+    shared: list[Distance] = []
 
-    def run(benchmark: Any, flags: Any, _: Any) -> Report:
+    def run(benchmark: Any, flags: Any, _: Any, distance: Distance) -> Report:
+        shared.append(distance)
+        assert distance is shared[0]
         seen[benchmark.name] = flags
         return Report("Title", [figure("kernel-64")])
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any
 
 import pytest
 
 from headrace.bench import given as module
-from headrace.bench.given import EVERY, LOOKS, PATIENCE, Given, Probe, watched, watching
+from headrace.bench.distance import Distance
+from headrace.bench.given import EVERY, LOOKS, PATIENCE, Given, Look, Probe, watched, watching
 from headrace.bench.rounds import Repeats, merged, repeated
+
+Phase = tuple[float, float]  # seconds: from, to
 
 
 class Machine:
-    """A clock, and two CPUs of which one is away at times."""
+    """A clock, and two CPUs of which one is away at times, and which lie apart at times."""
 
-    def __init__(self, *away: tuple[float, float]) -> None:
-        self.now, self.away, self.looks = 0.0, away, 0
+    def __init__(self, *away: Phase, apart: tuple[Phase, ...] = ()) -> None:
+        self.now, self.away, self.apart, self.looks = 0.0, away, apart, 0
+        self.near, self.far = 100.0, 400.0
 
     def clock(self) -> float:
         return self.now
@@ -26,9 +31,16 @@ class Machine:
 
     def probe(self) -> float:
         self.looks += 1
-        return 1.0 if any(begin <= self.now < end for begin, end in self.away) else 1.96
+        return 1.0 if self.within(self.away) else 1.96
+
+    def trip(self) -> float | None:
+        return self.far if self.within(self.apart) else self.near
+
+    def within(self, phases: tuple[Phase, ...]) -> bool:
+        return any(begin <= self.now < end for begin, end in phases)
 
     def given(self, **options: Any) -> Given:
+        options = {"distance": Distance(self.trip), **options}
         return Given(cores=2, probe=self.probe, clock=self.clock, sleep=self.sleep, **options)
 
     def job(self, seconds: float) -> Any:
@@ -46,10 +58,13 @@ def test_a_quiet_machine_takes_nothing_again() -> None:
     with watching(machine.given()) as given:
         (found,) = repeated([machine.job(1.0)], 5)
     assert found == Repeats([0.0, 1.0, 2.0, 3.0, 4.0])
-    assert given.readings == [1.96] * 7  # before, at the start, after each
+    assert given.readings == [Look(1.96, 100.0)] * 7  # before, at the start, after each
     assert given.told() == {
-        "cores_given": {"least": 1.96, "median": 1.96}, "retaken": 0, "short": 0
-    }  # fmt: skip
+        "cores_given": {"least": 1.96, "median": 1.96},
+        "round_trip_ns": {"least": 100.0, "median": 100.0, "most": 100.0},
+        "retaken": 0,
+        "short": 0,
+    }
 
 
 def test_repeats_of_a_phase_are_taken_again_at_the_end() -> None:
@@ -61,7 +76,7 @@ def test_repeats_of_a_phase_are_taken_again_at_the_end() -> None:
         (found,) = repeated([machine.job(1.0)], 6, told.append)
     assert found == Repeats([0.0, 1.0, 6.0, 7.0, 4.0, 5.0], retaken=2)
     assert (given.retaken, given.short) == (2, 0)
-    assert min(given.readings) == 1.0
+    assert min(look.cores for look in given.readings) == 1.0
     assert told == [1, 2, 3, 3, 3, 4, 5, 6]
 
 
@@ -104,10 +119,117 @@ def test_nothing_is_taken_again_where_that_is_not_wanted() -> None:
 
 
 def test_a_moment_is_no_phase() -> None:
-    readings = iter([1.2, 1.97])
-    given = Given(cores=2, probe=lambda: next(readings))
-    assert given.look()
-    assert given.readings == [1.97]
+    cores, trips = iter([1.2, 1.97, 1.96]), iter([90.0, 100.0, 300.0, 110.0])
+    distance = Distance(lambda: next(trips))
+    assert distance() == 90.0
+    given = Given(cores=2, probe=lambda: next(cores), distance=distance)
+    assert given.fine(given.look())
+    assert given.readings == [Look(1.97, 100.0)]
+    assert next(cores) == 1.96
+
+
+def test_repeats_while_cores_lie_apart_are_taken_again() -> None:
+    """From 2.5 to 3.5, as where the CPUs give less."""
+    machine = Machine(apart=((2.5, 3.5),))
+    with watching(machine.given()) as given:
+        (found,) = repeated([machine.job(1.0)], 6)
+    assert found == Repeats([0.0, 1.0, 6.0, 7.0, 4.0, 5.0], retaken=2)
+    assert given.told() == {
+        "cores_given": {"least": 1.96, "median": 1.96},
+        "round_trip_ns": {"least": 100.0, "median": 100.0, "most": 400.0},
+        "retaken": 2,
+        "short": 0,
+    }
+
+
+@pytest.mark.parametrize("until", [2.5, 4.0])
+def test_a_run_that_begins_while_cores_lie_apart_is_put_right_at_the_end(until: float) -> None:
+    """That they do is only known when they have come nearer."""
+    machine = Machine(apart=((0.0, until),))
+    told: list[int] = []
+    with watching(machine.given()) as given:
+        (found,) = repeated([machine.job(1.0)], 6, told.append)
+    late = math.ceil(until)
+    assert min(found.values) >= until
+    assert found.retaken == given.retaken == late
+    assert (found.short, given.short) == (set(), 0)
+    assert told[-1] == 6
+
+
+def test_what_is_put_right_is_watched_too() -> None:
+    """The cores lie apart until 2.5, and again from 7.5 to 9.5, while the first repeat is taken
+    again: once more, when that phase has been waited for."""
+    machine = Machine(apart=((0.0, 2.5), (7.5, 9.5)))
+    with watching(machine.given()) as given:
+        (found,) = repeated([machine.job(1.0)], 6)
+    assert found == Repeats([11.0, 10.0, 6.0, 3.0, 4.0, 5.0], retaken=4)
+    assert given.short == 0
+
+
+def test_no_more_is_put_right_than_there_is_to_spare() -> None:
+    """The third of four repeats is taken four times, each but the last in a phase; then one more
+    may be taken again, and two should."""
+    machine = Machine(apart=((0.0, 2.5), (4.5, 5.5), (6.5, 7.5)))
+    with watching(machine.given()) as given:
+        (found,) = repeated([machine.job(1.0)], 4)
+    assert found == Repeats([9.0, 1.0, 8.0, 3.0], retaken=4, short={1})
+    assert (given.retaken, given.short) == (4, 1)
+
+
+def test_what_is_learnt_late_is_only_told_where_nothing_is_taken_again() -> None:
+    machine = Machine(apart=((0.0, 2.5),))
+    with watching(machine.given(again=False)) as given:
+        (found,) = repeated([machine.job(1.0)], 6)
+    assert found == Repeats([0.0, 1.0, 2.0, 3.0, 4.0, 5.0], short={0, 1, 2})
+    assert given.short == 3
+
+
+def test_cores_that_come_apart_are_noticed_before_a_look_is_due() -> None:
+    """From 0.3 to 0.5, before a look is due at 1: there is one when they have come apart, and one
+    when they are near again. The three repeats before the first and that between are taken again.
+    """
+    machine = Machine(apart=((0.3, 0.5),))
+    with watching(machine.given()) as given:
+        (found,) = repeated([machine.job(0.125)], 8)
+    assert [look.trip for look in given.readings] == [100.0, 100.0, 400.0, 100.0, 100.0]
+    assert found.retaken == 4
+    assert sorted(found.values) == [0.5, 0.625, 0.75, 0.875, 1.0, 1.125, 1.25, 1.375]
+
+
+def test_the_median_is_that_of_what_stands() -> None:
+    """However long it took until the cores were near."""
+    machine = Machine(apart=((1.5, 9.5),))
+    with watching(machine.given()) as given:
+        (found,) = repeated([machine.job(1.0)], 3)
+    assert found == Repeats([0.0, 10.0, 11.0], retaken=2)
+    assert given.told()["round_trip_ns"] == {"least": 100.0, "median": 100.0, "most": 400.0}
+
+
+def test_cores_that_lie_apart_all_along_are_as_they_are() -> None:
+    machine = Machine(apart=((0.0, 1e9),))
+    with watching(machine.given()) as given:
+        (found,) = repeated([machine.job(1.0)], 3)
+    assert found == Repeats([0.0, 1.0, 2.0])
+    assert given.told()["round_trip_ns"] == {"least": 400.0, "median": 400.0, "most": 400.0}
+
+
+def test_benchmarks_share_what_the_cores_were_at_best(capsys: Any) -> None:
+    machine = Machine(apart=((1.0, 2.0),))
+    distance = Distance(machine.trip)
+    with watching(machine.given(distance=distance)):
+        machine.now = 1.0
+    with watching(machine.given(distance=distance)) as given:
+        machine.now = 2.0
+    assert "the cores lie 4.0 times as far apart as at best now" in capsys.readouterr().err
+    assert given.told()["round_trip_ns"] == {"least": 100.0, "median": 400.0, "most": 400.0}
+
+
+def test_nothing_is_judged_by_what_is_not_known() -> None:
+    machine = Machine()
+    with watching(machine.given(distance=Distance(lambda: None))) as given:
+        (found,) = repeated([machine.job(1.0)], 3)
+    assert found == Repeats([0.0, 1.0, 2.0])
+    assert given.told()["round_trip_ns"] is None
 
 
 def test_nothing_is_watched_outside() -> None:

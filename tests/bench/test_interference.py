@@ -17,6 +17,9 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+FAR = {"least": 100.0, "median": 110.0, "most": 410.0}
+
+
 class System:
     """A clock, /proc/stat of four CPUs, and what this process has used, all in seconds."""
 
@@ -92,10 +95,19 @@ def test_nothing_is_known_without_proc(system: System) -> None:
             {"cores": 2, "cores_given": {"least": 1.3}, "retaken": 4, "short": 3},
             "the CPUs gave 1.3 of 2 cores at times: 4 repeats were taken again, 3 stand and",
         ),
+        (
+            {"cores_given": {"least": 1.96}, "round_trip_ns": FAR, "retaken": 4, "short": 0},
+            "the cores lay up to 4.1 times as far apart as at best at times: 4 repeats were taken",
+        ),
+        (
+            {"cores_given": {"least": 1.02}, "round_trip_ns": FAR, "retaken": 4, "short": 0},
+            "the CPUs gave 1 of 2 cores and the cores lay up to 4.1 times as far apart as at best",
+        ),
+        ({"cores_given": {"least": 1.96}, "round_trip_ns": FAR, "retaken": 0, "short": 0}, None),
     ],
 )
 def test_what_is_said(system: System, here: dict[str, Any], told: str | None) -> None:
-    said = warning(here)
+    said = warning({"cores": 2, **here})
     assert said is None if told is None else said is not None and said.startswith(told)
 
 
@@ -110,20 +122,26 @@ def test_what_disturbs(system: System, others: float | None, cpus: int, disturbe
 
 
 def test_what_is_told_of_several_benchmarks() -> None:
-    quiet = {"other_work": None, "disturbed": False, "cores_given": None, "retaken": 0, "short": 0}
+    quiet = {
+        "other_work": None, "disturbed": False, "cores_given": None, "round_trip_ns": None,
+        "retaken": 0, "short": 0,
+    }  # fmt: skip
     first = {
         "other_work": 0.1, "disturbed": False, "retaken": 3, "short": 0,
-        "cores_given": {"least": 1.2, "median": 1.98},
+        "cores_given": {"least": 1.2, "median": 1.98}, "round_trip_ns": FAR,
     }  # fmt: skip
     second = {
         "other_work": 0.7, "disturbed": True, "retaken": 0, "short": 2,
         "cores_given": {"least": 1.5, "median": 1.9},
+        "round_trip_ns": {"least": 90.0, "median": 130.0, "most": 140.0},
     }  # fmt: skip
     assert together([quiet, first, second]) == {
         "other_work": 0.7, "disturbed": True, "retaken": 3, "short": 2,
         "cores_given": {"least": 1.2, "median": 1.9},
+        "round_trip_ns": {"least": 90.0, "median": 120.0, "most": 410.0},
     }  # fmt: skip
     assert together([quiet])["cores_given"] is None
+    assert together([quiet])["round_trip_ns"] is None
 
 
 def test_said_before_measuring(

@@ -5,8 +5,8 @@
 #   address, undefined   vec.c, level.c, arch/, pool.c, crash.c, stepper.c, flight.c over each environment in
 #                        envs/ and over the tests' own (one agent and several, agents that leave,
 #                        large states)
-#   thread               the pool alone, weights published while they are read, and the same
-#                        steps on threads
+#   thread               the pool alone, weights published while they are read, round trips
+#                        between CPUs, and the same steps on threads
 #   undefined            the pool across forks
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -59,6 +59,8 @@ for job in "${jobs[@]}"; do wait "$job"; done
 drive thread drift-threads "${thread[@]}" -DAGENTS=2 $drift
 $compiler "${flags[@]}" "${thread[@]}" tests/sanitizers/slots.c trainers/csrc/slots.c -o "$scratch/slots"
 "${fixed[@]}" "$scratch/slots"
+$compiler "${flags[@]}" "${thread[@]}" tests/sanitizers/distance.c engine/core/distance.c -o "$scratch/distance"
+"${fixed[@]}" "$scratch/distance"
 for futex in "" -DHR_NO_FUTEX; do
     $compiler "${flags[@]}" "${thread[@]}" $futex tests/sanitizers/pool.c engine/core/{pool,crash}.c -o "$scratch/pool"
     "${fixed[@]}" "$scratch/pool"
