@@ -15,7 +15,7 @@ from typing import Any
 
 from ..engine._core import round_trip_ns
 
-APART = 2.0  # times the least round trip, beyond which cores lie apart; near ones vary by 1.8
+APART = 2.5  # times the least round trip, beyond which cores lie apart; near ones vary by 2.2
 PAIRS = 8  # of cores that are measured at most
 
 

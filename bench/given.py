@@ -32,7 +32,7 @@ EVERY = 1.0  # seconds from one look to the next: looking takes a hundredth of t
 GLANCE = 0.1  # seconds between measurements of the distance alone, each less than a millisecond
 START_SECONDS = 1.0  # that threads have to start together
 LOOKS = 3  # that must find less, one after the other: a daemon's moment is no phase
-PATIENCE = 20.0  # seconds in all that are waited for a phase to end
+PATIENCE = 60.0  # seconds in all that are waited for a phase to end
 Clock = Callable[[], float]  # seconds, monotonic
 
 
