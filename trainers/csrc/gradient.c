@@ -23,7 +23,9 @@ typedef struct batch {
     const int32_t *order;
     int64_t units;
     int64_t chunks;
-    _Atomic int64_t finished[HR_MAX_CHUNKS / HR_SUMMED]; /* chunks of each group that is summed */
+    int64_t groups;                       /* of chunks that are added up together; a power of 2 */
+    _Atomic int64_t finished[HR_GROUPS]; /* chunks of each group */
+    _Atomic int64_t met[HR_GROUPS];      /* of pairs of groups, and of pairs of these: those added up */
 } batch;
 
 static int64_t kept_tiles(const hr_net *net, int64_t horizon) {
@@ -209,25 +211,32 @@ static void sequence(const batch *b, const hr_scratch *s, int64_t unit, float *g
     hr_lap(seconds, HR_TIME_BACKWARD, &mark);
 }
 
-/* Adds to the gradient and the sums of chunk `first` those of every `step`th after it, in order. */
-static void add_chunks(const hr_learner *l, int64_t first, int64_t end, int64_t step) {
-    float *into = l->grads + first * l->grad_size;
-    for (int64_t c = first + step; c < end; c += step)
-        hr_fetch(l->grads + c * l->grad_size, l->net->params);
-    for (int64_t c = first + step; c < end; c += step) {
-        const float *from = l->grads + c * l->grad_size;
-        for (int64_t k = 0; k < l->net->params; k++) into[k] += from[k];
-        for (int k = 0; k < HR_SUMS; k++)
-            l->sums[first * HR_SUMS_APART + k] += l->sums[c * HR_SUMS_APART + k];
-    }
+/* Adds a chunk's gradient and sums to another's. */
+static void add_chunk(const hr_learner *l, int64_t into, int64_t chunk) {
+    float *grad = l->grads + into * l->grad_size;
+    const float *more = l->grads + chunk * l->grad_size;
+    hr_fetch(more, l->net->params);
+    for (int64_t k = 0; k < l->net->params; k++) grad[k] += more[k];
+    for (int k = 0; k < HR_SUMS; k++)
+        l->sums[into * HR_SUMS_APART + k] += l->sums[chunk * HR_SUMS_APART + k];
 }
 
-/* Whoever finishes the last chunk of a group adds the group up, mostly from its own cache. */
+/* The first chunk of a group. The groups' bounds are those of what 2, 4 or 8 workers begin with. */
+static int64_t group_start(const batch *b, int64_t group) { return group * b->chunks / b->groups; }
+
+/* Whoever finishes the last chunk of a group adds the group up, then pairs of groups, of which it
+ * has come last too, up to all of them: mostly from its own cache, and always in the same order. */
 static void finish_chunk(batch *b, int64_t chunk) {
-    const int64_t group = chunk / HR_SUMMED, first = group * HR_SUMMED;
-    const int64_t end = first + HR_SUMMED < b->chunks ? first + HR_SUMMED : b->chunks;
-    if (atomic_fetch_add(&b->finished[group], 1) + 1 == end - first)
-        add_chunks(b->learner, first, end, 1);
+    int64_t group = ((chunk + 1) * b->groups - 1) / b->chunks;
+    const int64_t first = group_start(b, group), end = group_start(b, group + 1);
+    if (atomic_fetch_add(&b->finished[group], 1) + 1 < end - first) return;
+    for (int64_t c = first + 1; c < end; c++) add_chunk(b->learner, first, c);
+    for (int64_t size = 1, node = b->groups + group; size < b->groups; size *= 2) {
+        node /= 2; /* of the binary tree whose leaves are the groups */
+        if (atomic_fetch_add(&b->met[node], 1) == 0) return;
+        group &= ~size;
+        add_chunk(b->learner, group_start(b, group), group_start(b, group + size));
+    }
 }
 
 static void gradient_task(void *arg, int64_t chunk, int worker) {
@@ -252,10 +261,15 @@ static void gradient_task(void *arg, int64_t chunk, int worker) {
     hr_lap(timed, HR_TIME_LEARN_TASK, &mark);
 }
 
+/* From so many passes on a chunk has two: there is enough to share all the same, and half as many
+ * gradients are added up. */
+#define MANY_PASSES 32
+
 /* Chunks of a minibatch: as many passes or sequences as it holds, an even number where it can
  * be. */
 static int64_t chunks_of(const hr_net *net, int64_t units) {
     int64_t chunks = net->state ? units : (units + HR_PASS - 1) / HR_PASS;
+    if (chunks >= MANY_PASSES && !net->state) chunks = (chunks + 1) / 2;
     chunks += chunks & 1 && chunks < units;
     return chunks < HR_MAX_CHUNKS ? chunks : HR_MAX_CHUNKS;
 }
@@ -263,7 +277,7 @@ static int64_t chunks_of(const hr_net *net, int64_t units) {
 void hr_gradient(hr_learner *l, const hr_rollout *rollout, hr_reference reference,
                  const int32_t *order, int64_t units, const hr_loss_options *loss,
                  const hr_pool_api *api, hr_pool *pool) {
-    batch b = {l, rollout, loss, reference, order, units, chunks_of(l->net, units), {0}};
+    batch b = {l, rollout, loss, reference, order, units, chunks_of(l->net, units), 1, {0}, {0}};
+    while (b.groups < HR_GROUPS && 4 * b.groups <= b.chunks) b.groups *= 2;
     api->run(pool, gradient_task, &b, b.chunks);
-    add_chunks(l, 0, b.chunks, HR_SUMMED);
 }

@@ -2,8 +2,8 @@
  *
  * A *unit* is what stays together: a tile; where the policy remembers, all steps of 64 rows. A
  * minibatch is cut into chunks by the number of its units alone; each chunk sums its own
- * gradient, then groups of chunks are added up in order, then the groups. So the result does not
- * depend on threads. The units of a minibatch lie in the order of the rollout: so a worker mostly
+ * gradient, then groups of chunks are added up in order, then pairs of groups. So the result does
+ * not depend on threads. The units of a minibatch lie in the order of the rollout: so a worker mostly
  * learns from what it has collected, which is in its own cache. */
 #ifndef HEADRACE_LEARN_H
 #define HEADRACE_LEARN_H
@@ -13,7 +13,7 @@
 
 #define HR_PASS       6  /* tiles whose activations are kept at once */
 #define HR_MAX_CHUNKS 64 /* chunks of a minibatch at most */
-#define HR_SUMMED     8  /* chunks of a group */
+#define HR_GROUPS     8  /* groups of chunks at most */
 #define HR_SAMPLED    8  /* one unit in so many tells the sample size that correction clip has */
 
 /* What is done about a behaviour policy older than the one that learns. The *current* policy is
