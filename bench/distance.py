@@ -27,13 +27,18 @@ def neighbours(cpus: Sequence[int]) -> list[tuple[int, int]]:
 
 def round_trip() -> float | None:
     """Nanoseconds between the usable CPUs that lie furthest from their neighbours; None: there is
-    one alone, or the system does not tell."""
+    one alone, the system does not tell, or some were too busy to answer."""
     try:
         cpus = sorted(os.sched_getaffinity(0))
     except AttributeError:
         return None
-    found = [round_trip_ns(first, second) for first, second in neighbours(cpus)]
-    return max((each for each in found if each is not None), default=None)
+    furthest = None
+    for first, second in neighbours(cpus):
+        found = round_trip_ns(first, second)
+        if found is None:
+            return None  # it may be the furthest
+        furthest = max(furthest or 0.0, found)
+    return furthest
 
 
 class Distance:

@@ -29,7 +29,7 @@ from .distance import Distance
 ENOUGH = 0.9  # share of the cores below which they give less
 SECONDS = 0.002  # of the chain alone; twice that on all cores
 EVERY = 1.0  # seconds from one look to the next: looking takes a hundredth of the time at most
-GLANCE = 0.1  # seconds between measurements of the distance alone, each less than a millisecond
+GLANCE = 0.1  # seconds between measurements of the distance alone, a pair less than a millisecond
 START_SECONDS = 1.0  # that threads have to start together
 LOOKS = 3  # that must find less, one after the other: a daemon's moment is no phase
 PATIENCE = 60.0  # seconds in all that are waited for a phase to end

@@ -116,6 +116,8 @@ class _Stretch:
         for number, at in kept:
             self.notes[at].short.add(number)
         self.kept.update(kept)
+        for slot in again:
+            self.trips.pop(slot, None)
         self.given.retaken += len(again)
         self.given.short += len(kept)
         self.waiting.extend(again)

@@ -139,7 +139,7 @@ cdef extern from "core/pool.h" nogil:
     ctypedef void (*hr_task_fn)(void *, int64_t, int) noexcept
 
     ctypedef struct hr_pool_api:
-        uint64_t size
+        uint64_t size, job_size
         void (*run)(hr_pool *, hr_task_fn, void *, int64_t) noexcept
         void (*submit)(hr_pool *, hr_job *) noexcept
         void (*wait)(hr_pool *, hr_job *) noexcept
@@ -272,7 +272,7 @@ MAX_THREADS = 1024
 MAX_WORLDS = 2**31 - 1
 
 cdef hr_pool_api POOL_FUNCTIONS
-POOL_FUNCTIONS.size = sizeof(hr_pool_api)
+POOL_FUNCTIONS.size, POOL_FUNCTIONS.job_size = sizeof(hr_pool_api), sizeof(hr_job)
 POOL_FUNCTIONS.run = hr_pool_run
 POOL_FUNCTIONS.submit = hr_pool_submit
 POOL_FUNCTIONS.wait = hr_pool_wait

@@ -21,7 +21,7 @@ cdef extern from "../../engine/core/pool.h" nogil:
         void *arg
         int64_t tasks
     ctypedef struct hr_pool_api:
-        uint64_t size
+        uint64_t size, job_size
         void (*run)(hr_pool *, hr_task_fn, void *, int64_t) noexcept
         void (*submit)(hr_pool *, hr_job *) noexcept
         void (*wait)(hr_pool *, hr_job *) noexcept

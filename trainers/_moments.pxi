@@ -80,6 +80,7 @@ cdef class RunningMoments:
 
     def load_state_dict(self, state):
         """Continues where `state_dict` was taken."""
-        self.count = float(state["count"])
-        self.mean = np.array(state["mean"], np.float64)
-        self.square = np.array(state["square"], np.float64)
+        size = len(self.mean)
+        mean, square = [_checked(np.array(state[name], np.float64), np.float64, size, name)
+                        for name in ("mean", "square")]
+        self.count, self.mean, self.square = float(state["count"]), mean, square

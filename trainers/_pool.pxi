@@ -45,6 +45,7 @@ cdef class Workers:
             self.api = <const hr_pool_api *>PyCapsule_GetPointer(pool_api, "headrace.hr_pool_api")
             self.pool = <hr_pool *>PyCapsule_GetPointer(pool, "headrace.hr_pool")
             check_built(self.api.size, sizeof(hr_pool_api))
+            check_built(self.api.job_size, sizeof(hr_job))
         self.threads = self.api.threads(self.pool)
 
 

@@ -81,7 +81,8 @@ class NativeLearner:
 
         policy: what is trained; parameters start from `policy.init(seed)`.
         pool: threads, or None for the calling one.
-        minibatches, epochs: of one update; minibatches are of shuffled tiles of 64 rows.
+        minibatches, epochs: of one update; minibatches are of tiles of 64 rows, dealt
+            out at random.
         clip: range of the probability ratio around 1.
         vf_coef, vf_clip: weight of the value loss; range of the value around the old one (0:
             not clipped).

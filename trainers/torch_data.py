@@ -114,7 +114,7 @@ class RolloutData:
         return x if self._normalizer is None else self._normalizer(x)
 
     def _flat(self, parts: int, order: Any) -> Iterator[Minibatch]:
-        """Minibatches of shuffled tiles of 64 rows, as the native learner takes them."""
+        """Minibatches of shuffled tiles of 64 rows: those of the native learner's, shuffled."""
         tiles = len(self.valid)
         chosen = order(tiles)
         valid = self.valid[chosen]

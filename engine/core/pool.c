@@ -87,8 +87,8 @@ static void release(hr_pool *pool, hr_job *job) {
     if (atomic_load(&pool->done_sleepers) > 0) hr__word_wake(&pool->finished, INT32_MAX);
 }
 
-/* Takes the job, whose last task has been taken, off the queue. Called by whoever took that
- * task, while holding a reference of its own. */
+/* Takes the job, whose last task has been taken, off the queue. Called once, by who has found that
+ * none is left, while holding a reference of its own. */
 static void unlink_job(hr_pool *pool, hr_job *job) {
     pthread_mutex_lock(&pool->lock);
     hr_job *before = NULL;

@@ -27,6 +27,7 @@ typedef struct hr_range {
     char apart[56];
     _Atomic uint64_t untaken; /* the first, and in the upper half the end */
 } hr_range;
+_Static_assert(sizeof(hr_range) == 64, "a cache line");
 
 /* Caller-owned; may live on the stack. See hr_job_set; the rest belongs to the pool. */
 typedef struct hr_job {
@@ -83,7 +84,8 @@ void hr_pool_run(hr_pool *pool, hr_task_fn fn, void *arg, int64_t tasks);
 /* What other extension modules see of the pool (capsule "headrace.hr_pool_api"), since
  * separately loaded modules do not link to each other. */
 typedef struct hr_pool_api {
-    uint64_t size; /* sizeof(hr_pool_api): another means another version */
+    uint64_t size;     /* sizeof(hr_pool_api), */
+    uint64_t job_size; /* sizeof(hr_job): others mean another version */
     void (*run)(hr_pool *pool, hr_task_fn fn, void *arg, int64_t tasks);
     void (*submit)(hr_pool *pool, hr_job *job);
     void (*wait)(hr_pool *pool, hr_job *job);

@@ -21,6 +21,8 @@ typedef struct region {
     char padding[36];  /* one region, one cache line */
 } region;
 
+_Static_assert(sizeof(region) == 64, "a cache line");
+
 typedef struct share {
     hr_vec *vec;
     hr_pace *pace;
@@ -62,6 +64,7 @@ static int64_t take_worlds(const hr_vec *vec, const hr_turn *turn, int64_t lo, i
 static void copy_worlds(const hr_turn *turn, int64_t lo, int64_t hi) {
     for (int k = 0; turn != NULL && k < turn->copies_count; k++) {
         const hr_copy *copy = &turn->copies[k];
+        if (copy->size == 0) continue; /* it may lie nowhere */
         memcpy(copy->into + lo * copy->size, copy->from + lo * copy->size,
                (size_t)((hi - lo) * copy->size));
     }
@@ -97,13 +100,23 @@ static bool leaves(const share *all, region *part) {
     return part->end - atomic_load(&part->next) <= all->chunk;
 }
 
+/* Writes the actions of the worlds of [lo, hi), which were allowed when they were checked. Where
+ * somebody has changed them since, these worlds get action 0, which every environment has. */
+static void write_actions(const share *all, int64_t lo, int64_t hi) {
+    const hr_taking *taking = all->turn->taking;
+    const int64_t agents = all->vec->env->agents;
+    if (take_worlds(all->vec, all->turn, lo, hi) < 0) return;
+    memset((char *)taking->slots + lo * agents * taking->stride, 0,
+           (size_t)((hi - lo) * agents * taking->stride));
+}
+
 /* Steps worlds of one region, once their actions are written, until none is left; returns how
  * many. */
 static int64_t step_region(share *all, region *part, bool own) {
     int64_t worlds = 0, lo, hi;
     if (own) atomic_store(&part->owned, 1);
     while ((own || !leaves(all, part)) && next_chunk(all, &part->next, part->end, &lo, &hi)) {
-        if (all->turn && all->turn->taking) take_worlds(all->vec, all->turn, lo, hi);
+        if (all->turn && all->turn->taking) write_actions(all, lo, hi);
         all->vec->step(all->vec, lo, hi);
         copy_worlds(all->turn, lo, hi);
         if (steps_cells(all)) count_cells(all->vec, all->turn, lo, hi);
@@ -192,7 +205,11 @@ void hr_step_all(hr_vec *vec, hr_pool *pool, hr_pace *pace, hr_turn *turn) {
     const bool stepped =
         measured ? step_all(vec, pool, pace, turn, 0) : step_first(vec, pool, pace, turn);
     if (turn == NULL) return;
-    turn->wrong = stepped ? -1 : take_worlds(vec, turn, 0, vec->worlds); /* the first of them */
+    turn->wrong = -1;
+    if (!stepped) { /* the first of them; 0 where it has been changed since */
+        const int64_t wrong = turn->level->check(turn->taking, 0, vec->rows);
+        turn->wrong = wrong < 0 ? 0 : wrong;
+    }
     turn->ended = 0;
     if (stepped && counts(turn)) add_cells(vec, turn);
 }

@@ -68,10 +68,12 @@ def test_cpus_that_cannot_be_used() -> None:
 
 
 def test_the_furthest_of_neighbours_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    trips = {(0, 2): 80.0, (2, 3): None, (3, 7): 120.0}
+    trips = {(0, 2): 80.0, (2, 3): 120.0, (3, 7): 90.0}
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {7, 3, 2, 0})
     monkeypatch.setattr(distance, "round_trip_ns", lambda *pair: trips[pair])
     assert measured() == 120.0
+    trips[3, 7] = None  # which may be more
+    assert measured() is None
     trips = dict.fromkeys(trips)
     assert measured() is None
 

@@ -215,9 +215,18 @@ static void step_shared(hr_vec *vec, hr_pool *pool, hr_pace *pace) {
         memset((void *)vec->batch.actions, 0xFF, (size_t)vec->rows * 4);
         turn.taking = &taking;
     }
+    const hr_copy copies[] = {
+        {(const char *)vec->batch.rewards, zeros(vec->rows, 4), env->agents * 4},
+        {(const char *)vec->batch.obs, NULL, 0},
+    };
+    turn.copies = copies;
+    turn.copies_count = 2;
     atomic_store(&pace->world_ps, 100000000); /* as if a world took 100 us: share */
     hr_step_all(vec, pool, pace, &turn);
     if (turn.wrong >= 0) fail("an action is refused", env->name);
+    if (memcmp(copies[0].from, copies[0].into, (size_t)vec->rows * 4) != 0)
+        fail("a copy differs", env->name);
+    free(copies[0].into);
     double whole = 0.0;
     for (int64_t row = 0; row < vec->rows; row++)
         whole += vec->batch.terminated[row] | vec->batch.truncated[row];

@@ -89,7 +89,8 @@ static void fork_once(hr_pool *pool) {
 
 int main(int argc, char **argv) {
     const int forks = argc > 1 && strcmp(argv[1], "fork") == 0 ? 5 : 0;
-    for (int threads = 1; threads <= 4; threads++) {
+    for (int size = 1; size <= 5; size++) {
+        const int threads = size < 5 ? size : HR_POOL_RANGES + 8;
         hr_pool *pool = hr_pool_new(threads);
         hr_pool_set_spin(pool, threads == 3 ? 0 : 20000);
         for (int i = 0; i < forks; i++) fork_once(pool);

@@ -8,7 +8,7 @@ from rollouts import random_rollout
 from headrace import make_vec
 from headrace.engine import _core
 from headrace.engine.errors import ArgumentError
-from headrace.trainers._native import RunningMoments
+from headrace.trainers._native import Rollout, RunningMoments
 from headrace.trainers.collector import FusedCollector
 from headrace.trainers.learner import NativeLearner
 from headrace.trainers.policy import PolicySpec
@@ -96,6 +96,26 @@ def trained(threads, updates=4, num_envs=200, env="cartpole", epochs=2, **option
 def test_threads_change_no_bit():
     results = {trained(threads) for threads in (0, 1, 2, 3, 5)}
     assert len(results) == 1
+
+
+def test_gradients_of_many_chunks_are_added_up():
+    """More than two groups of chunks, pairs of groups, and threads that share them."""
+    results = []
+    for threads in (1, 2, 3, 5):
+        pool = _core.Pool(threads)
+        policy = naive.make_policy(5, [3, 0], (16, 8))
+        learner = NativeLearner(policy, pool, seed=0, normalize_advantage=False, clip=0.2)
+        rng = np.random.default_rng(0)
+        params = learner.weights.params
+        ro, rows = random_rollout(policy, params, rng, horizon=61, worlds=640)
+        grad, sums = learner._native.gradient(ro, 0.0)
+        results.append(grad.tobytes() + sums.tobytes())
+        pool.close()
+    assert len(set(results)) == 1
+    expected = naive.loss_sums(policy, params, rows, clip=0.2, vf_clip=0.0)
+    np.testing.assert_allclose(sums, expected, rtol=1e-4)
+    few = naive.gradient(policy, params.astype(np.float64), rows, range(0, len(params), 37), clip=0.2, vf_clip=0.0, vf_coef=0.5, ent_coef=0.0, advantage_mean=0.0, advantage_scale=1.0)  # fmt: skip
+    np.testing.assert_allclose(grad[::37], few, rtol=2e-3, atol=1e-6)
 
 
 def test_more_minibatches_than_tiles_is_one_tile_each():
@@ -201,6 +221,38 @@ def test_running_moments_are_those_of_everything_seen():
     again = RunningMoments(3)
     again.load_state_dict(moments.state_dict())
     np.testing.assert_array_equal(again.scale(), moments.scale())
+
+
+def test_sums_of_blocks_are_merged_about_a_centre_of_each():
+    policy = naive.make_policy(3, [2])
+    ro = Rollout(policy.net, horizon=2, worlds=190, agents=1, normalize_obs=True,
+                 normalize_reward=True)  # fmt: skip
+    rng = np.random.default_rng(0)
+    seen, returns = [], []
+    for block, rows in enumerate((70, 0, 33)):
+        x, y = rng.normal(5, 2, (rows, 3)), rng.normal(-9, 3, rows)
+        centre, middle = rng.normal(4, 1, 3), rng.normal(-8, 1)
+        ro.tile_rows[2 * block : 2 * block + 2] = (rows // 2, rows - rows // 2)
+        ro.obs_centres[block], ro.reward_centres[block] = centre, middle
+        ro.obs_sums[block] = (x - centre).sum(0), ((x - centre) ** 2).sum(0)
+        ro.reward_sums[block] = rows, (y - middle).sum(), ((y - middle) ** 2).sum()
+        seen.append(x)
+        returns.append(y)
+    moments, rewards = RunningMoments(3), RunningMoments(1)
+    moments.merge_observations(ro)
+    rewards.merge_rewards(ro)
+    for found, all_of_it in ((moments, np.concatenate(seen)), (rewards, np.concatenate(returns))):
+        assert found.count == len(all_of_it)
+        np.testing.assert_allclose(found.mean, all_of_it.mean(0), rtol=1e-12)
+        np.testing.assert_allclose(found.scale(), 1 / all_of_it.std(0), rtol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["mean", "square"])
+def test_moments_of_another_size_are_refused(name):
+    moments = RunningMoments(3)
+    with pytest.raises(ArgumentError, match=name):
+        moments.load_state_dict({**moments.state_dict(), name: np.zeros(2)})
+    assert len(moments.mean) == len(moments.square) == 3
 
 
 def test_learning_on_a_pool_of_its_own():

@@ -23,9 +23,9 @@ typedef struct batch {
     const int32_t *order;
     int64_t units;
     int64_t chunks;
-    int64_t groups;                       /* of chunks that are added up together; a power of 2 */
+    int64_t groups;                      /* of chunks that are added up together; a power of 2 */
     _Atomic int64_t finished[HR_GROUPS]; /* chunks of each group */
-    _Atomic int64_t met[HR_GROUPS];      /* of pairs of groups, and of pairs of these: those added up */
+    _Atomic int64_t met[HR_GROUPS]; /* of pairs of groups, and of pairs of these: those added up */
 } batch;
 
 static int64_t kept_tiles(const hr_net *net, int64_t horizon) {

@@ -38,6 +38,7 @@ typedef struct hr_loss_rows {
 /* Sums over valid rows. */
 enum { HR_SUM_POLICY, HR_SUM_VALUE, HR_SUM_ENTROPY, HR_SUM_KL, HR_SUM_CLIPPED, HR_SUMS };
 #define HR_SUMS_APART 8 /* doubles from one chunk's to the next's: a cache line */
+_Static_assert((int)HR_SUMS <= HR_SUMS_APART, "room for all sums");
 
 /* Which random stream a tile samples from. */
 typedef struct hr_draw {

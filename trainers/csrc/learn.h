@@ -1,10 +1,10 @@
-/* The PPO learner: epochs of minibatches of shuffled units, gradients, clipping, Adam.
+/* The PPO learner: epochs of minibatches of units, dealt out at random, gradients, clipping, Adam.
  *
  * A *unit* is what stays together: a tile; where the policy remembers, all steps of 64 rows. A
  * minibatch is cut into chunks by the number of its units alone; each chunk sums its own
  * gradient, then groups of chunks are added up in order, then pairs of groups. So the result does
- * not depend on threads. The units of a minibatch lie in the order of the rollout: so a worker mostly
- * learns from what it has collected, which is in its own cache. */
+ * not depend on threads. The units of a minibatch lie in the order of the rollout: so a worker
+ * mostly learns from what it has collected, which is in its own cache. */
 #ifndef HEADRACE_LEARN_H
 #define HEADRACE_LEARN_H
 
@@ -72,9 +72,9 @@ typedef struct hr_learner {
     double *seconds;     /* [workers][HR_TIMES_APART] */
     int32_t detailed;    /* whether the stages within a task are timed too */
     const int32_t *stop; /* see hr_stopped */
+    uint64_t key;        /* of the shuffles */
     char apart[HR_LINE]; /* what changes lies apart from what the workers read */
     int64_t steps;       /* Adam steps so far */
-    uint64_t key;        /* of the shuffles */
     uint64_t shuffles;   /* drawn so far */
 } hr_learner;
 

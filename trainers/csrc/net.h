@@ -82,8 +82,8 @@ static inline const hr_layer *hr_memory_layer(const hr_net *net) {
     return &net->tower[0].layer[net->tower[0].layers - 2];
 }
 
-/* Has [n] floats that another core wrote fetched all at once: read one after the other, each would
- * be waited for. Of many, only the first: the others can be fetched while these are used. */
+/* Has [n] floats that another core may have written fetched all at once: read one after the other,
+ * each line would be waited for. Of many, only the first: the others come while these are used. */
 static inline void hr_fetch(const float *x, int64_t n) {
     for (int64_t k = 0; k < n && k < 8192; k += 16) __builtin_prefetch(x + k, 0, 2);
 }

@@ -44,6 +44,7 @@ typedef struct hr_block_log {
     hr_fault fault;
     char apart[24]; /* a cache line in all */
 } hr_block_log;
+_Static_assert(sizeof(hr_block_log) == HR_LINE, "a cache line");
 
 typedef struct hr_rollout {
     int32_t horizon; /* steps, T */
@@ -111,5 +112,6 @@ enum {
     HR_TIMES
 };
 #define HR_TIMES_APART 16 /* doubles from one worker's to the next's: whole cache lines */
+_Static_assert(HR_TIMES <= HR_TIMES_APART, "room for all stages");
 
 #endif /* HEADRACE_ROLLOUT_H */

@@ -50,7 +50,7 @@ static bool flat_is_allowed(const hr_taking *t, int64_t at, int64_t n, bool writ
                  : flat_int32(values, n, t->choices[0], NULL);
 }
 
-static int64_t take_discrete(const hr_taking *t, int64_t lo, int64_t hi, bool write) {
+static int64_t pass_discrete(const hr_taking *t, int64_t lo, int64_t hi, bool write) {
     if (is_flat(t) && flat_is_allowed(t, lo * t->members, (hi - lo) * t->members, write)) return -1;
     for (int64_t r = lo; r < hi; r++) {
         int32_t *slot = slot_of(t, r);
@@ -65,7 +65,7 @@ static int64_t take_discrete(const hr_taking *t, int64_t lo, int64_t hi, bool wr
     return -1;
 }
 
-static int64_t take_float32(const hr_taking *t, int64_t lo, int64_t hi, bool write) {
+static int64_t pass_float32(const hr_taking *t, int64_t lo, int64_t hi, bool write) {
     for (int64_t r = lo; r < hi; r++) {
         const float *value = (const float *)t->values + r * t->members;
         uint32_t bad = 0;
@@ -81,11 +81,11 @@ static int64_t take_float32(const hr_taking *t, int64_t lo, int64_t hi, bool wri
 }
 
 int64_t HR_SYM(hr_take)(const hr_taking *t, int64_t lo, int64_t hi) {
-    return t->from == HR_FROM_FLOAT32 ? take_float32(t, lo, hi, true)
-                                      : take_discrete(t, lo, hi, true);
+    return t->from == HR_FROM_FLOAT32 ? pass_float32(t, lo, hi, true)
+                                      : pass_discrete(t, lo, hi, true);
 }
 
 int64_t HR_SYM(hr_check)(const hr_taking *t, int64_t lo, int64_t hi) {
-    return t->from == HR_FROM_FLOAT32 ? take_float32(t, lo, hi, false)
-                                      : take_discrete(t, lo, hi, false);
+    return t->from == HR_FROM_FLOAT32 ? pass_float32(t, lo, hi, false)
+                                      : pass_discrete(t, lo, hi, false);
 }
