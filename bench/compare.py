@@ -316,8 +316,8 @@ def print_outcome(outcome: Outcome) -> None:
     for which, count in outcome.short.items():
         if outcome.hidden[which]:
             console.print(
-                f"[yellow]{which}: {count} figures were disturbed, and the cores lay apart at times; "
-                "nothing proves that these moved: measure again[/]"
+                f"[yellow]{which}: {count} figures were disturbed, and the cores lay apart at "
+                "times; nothing proves that these moved: measure again[/]"
             )
         elif count:
             console.print(

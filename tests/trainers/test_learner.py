@@ -114,7 +114,10 @@ def test_gradients_of_many_chunks_are_added_up():
     assert len(set(results)) == 1
     expected = naive.loss_sums(policy, params, rows, clip=0.2, vf_clip=0.0)
     np.testing.assert_allclose(sums, expected, rtol=1e-4)
-    few = naive.gradient(policy, params.astype(np.float64), rows, range(0, len(params), 37), clip=0.2, vf_clip=0.0, vf_coef=0.5, ent_coef=0.0, advantage_mean=0.0, advantage_scale=1.0)  # fmt: skip
+    settings = {"clip": 0.2, "vf_clip": 0.0, "vf_coef": 0.5, "ent_coef": 0.0}
+    scaled = {"advantage_mean": 0.0, "advantage_scale": 1.0}
+    some = range(0, len(params), 37)
+    few = naive.gradient(policy, params.astype(np.float64), rows, some, **settings, **scaled)
     np.testing.assert_allclose(grad[::37], few, rtol=2e-3, atol=1e-6)
 
 
